@@ -1,0 +1,173 @@
+//! The dynamic section, reached as the loader reaches it: `PT_DYNAMIC`'s address, its own `PT_LOAD`, entries up to `DT_NULL`.
+
+use object::Endianness;
+use object::elf;
+use object::read::elf::{Dyn as _, FileHeader};
+
+use super::Elf;
+use super::error::Result;
+use super::header::by_class;
+use super::segment::segment_type;
+use super::string::Strings;
+
+/// Entries read before a missing `DT_NULL` is called an error.
+const MOST_ENTRIES: u64 = 4096;
+
+/// One entry: tag, value, and where it stands in the file.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    tag: i64,
+    value: u64,
+    offset: u64,
+}
+
+/// The dynamic section of one file.
+#[derive(Debug, Default)]
+pub struct Dynamic {
+    entries: Vec<Entry>,
+}
+
+/// A string of the dynamic section that names another file or a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// `DT_NEEDED`, `DT_AUXILIARY`, `DT_FILTER`, `DT_AUDIT` or `DT_DEPAUDIT`.
+    pub tag: &'static str,
+    /// The string as it stands.
+    pub name: String,
+}
+
+impl Dynamic {
+    /// Value of the last entry with this tag; the loader too keeps the last.
+    pub fn value(&self, tag: elf::DynamicTag) -> Option<u64> {
+        self.entry(tag).map(|entry| entry.value)
+    }
+
+    /// Offset in the file of the last entry with this tag, for messages.
+    pub fn offset(&self, tag: elf::DynamicTag) -> Option<u64> {
+        self.entry(tag).map(|entry| entry.offset)
+    }
+
+    /// True if an entry with this tag is present.
+    pub fn has(&self, tag: elf::DynamicTag) -> bool {
+        self.entry(tag).is_some()
+    }
+
+    /// True for a file without a dynamic section (a static program).
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// `DT_FLAGS`, with the older single-purpose tags folded in: `DT_SYMBOLIC`, `DT_TEXTREL`, `DT_BIND_NOW`.
+    pub fn flags(&self) -> u64 {
+        let folded = [(elf::DT_SYMBOLIC, elf::DF_SYMBOLIC), (elf::DT_TEXTREL, elf::DF_TEXTREL), (elf::DT_BIND_NOW, elf::DF_BIND_NOW)];
+        folded.into_iter().filter(|&(tag, _)| self.has(tag)).fold(self.value(elf::DT_FLAGS).unwrap_or(0), |flags, (_, flag)| flags | flag.0)
+    }
+
+    /// `DT_FLAGS_1`.
+    pub fn flags_1(&self) -> u64 {
+        self.value(elf::DT_FLAGS_1).unwrap_or(0)
+    }
+
+    /// True if the loader resolves every symbol before the program starts: `DF_BIND_NOW` or `DF_1_NOW`.
+    pub fn binds_now(&self) -> bool {
+        self.flags() & elf::DF_BIND_NOW.0 != 0 || self.flags_1() & elf::DF_1_NOW.0 != 0
+    }
+
+    /// Addresses of all tables that the dynamic section points to, for telling where one table must end.
+    pub(super) fn table_addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        const TABLES: [elf::DynamicTag; 17] = [
+            elf::DT_PLTGOT,
+            elf::DT_HASH,
+            elf::DT_STRTAB,
+            elf::DT_SYMTAB,
+            elf::DT_RELA,
+            elf::DT_INIT,
+            elf::DT_FINI,
+            elf::DT_REL,
+            elf::DT_JMPREL,
+            elf::DT_INIT_ARRAY,
+            elf::DT_FINI_ARRAY,
+            elf::DT_PREINIT_ARRAY,
+            elf::DT_RELR,
+            elf::DT_GNU_HASH,
+            elf::DT_VERSYM,
+            elf::DT_VERDEF,
+            elf::DT_VERNEED,
+        ];
+        TABLES.into_iter().filter_map(|tag| self.value(tag))
+    }
+
+    fn entry(&self, tag: elf::DynamicTag) -> Option<&Entry> {
+        self.entries.iter().rev().find(|entry| entry.tag == tag.0)
+    }
+
+    fn all(&self, tag: elf::DynamicTag) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.tag == tag.0)
+    }
+}
+
+/// Reads the entries. A file without `PT_DYNAMIC` has none; one whose `PT_DYNAMIC` has no bytes in the file is an error.
+pub(super) fn read(image: &Elf) -> Result<Dynamic> {
+    let Some(segment) = image.segments.iter().rev().find(|segment| segment.kind == segment_type::DYNAMIC) else {
+        return Ok(Dynamic::default());
+    };
+    if segment.file_size == 0 || super::segment::locate(&image.segments, segment.address).is_none() {
+        let problem = "the file holds no bytes of the dynamic section: this is a debug-only file (objcopy --only-keep-debug) or a damaged one; \
+                       audit the library itself";
+        return Err(image.error("PT_DYNAMIC", Some(segment.header_offset), problem));
+    }
+    by_class!(image.header.class, read_entries(image, segment.address))
+}
+
+fn read_entries<H: FileHeader<Endian = Endianness>>(image: &Elf, address: u64) -> Result<Dynamic> {
+    let size = size_of::<H::Dyn>() as u64;
+    let window = image.window_up_to("PT_DYNAMIC", address, MOST_ENTRIES * size)?;
+    let whole = window.bytes.len() - window.bytes.len() % size_of::<H::Dyn>();
+    let raw = object::pod::slice_from_all_bytes::<H::Dyn>(&window.bytes[..whole]).unwrap_or_default();
+    let endian = image.header.endian;
+    let mut entries = Vec::new();
+    for (index, raw) in raw.iter().enumerate() {
+        let tag = raw.tag(endian);
+        if tag == elf::DT_NULL {
+            return Ok(Dynamic { entries });
+        }
+        entries.push(Entry { tag: tag.0, value: raw.val(endian), offset: window.offset + index as u64 * size });
+    }
+    Err(image.error("PT_DYNAMIC", Some(window.offset), format!("no DT_NULL within {} entries", raw.len())))
+}
+
+/// The strings of the dynamic section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names {
+    /// `DT_NEEDED`, in order.
+    pub needed: Vec<String>,
+    /// `DT_SONAME`.
+    pub soname: Option<String>,
+    /// `DT_RPATH`.
+    pub rpath: Option<String>,
+    /// `DT_RUNPATH`.
+    pub runpath: Option<String>,
+    /// `DT_AUXILIARY`, `DT_FILTER`, `DT_AUDIT`, `DT_DEPAUDIT`, in that order.
+    pub linked: Vec<Linked>,
+}
+
+/// Reads every string that the dynamic section names.
+pub(super) fn read_names(image: &Elf, strings: &Strings) -> Result<Names> {
+    let dynamic = &image.dynamic;
+    let text = |tag: &str, entry: &Entry| strings.get(image, tag, Some(entry.offset), entry.value).map(std::borrow::Cow::into_owned);
+    let one = |name: &str, tag| dynamic.entry(tag).map(|entry| text(name, entry)).transpose();
+    let mut names = Names {
+        needed: dynamic.all(elf::DT_NEEDED).map(|entry| text("DT_NEEDED", entry)).collect::<Result<_>>()?,
+        soname: one("DT_SONAME", elf::DT_SONAME)?,
+        rpath: one("DT_RPATH", elf::DT_RPATH)?,
+        runpath: one("DT_RUNPATH", elf::DT_RUNPATH)?,
+        linked: Vec::new(),
+    };
+    let linked = [("DT_AUXILIARY", elf::DT_AUXILIARY), ("DT_FILTER", elf::DT_FILTER), ("DT_AUDIT", elf::DT_AUDIT), ("DT_DEPAUDIT", elf::DT_DEPAUDIT)];
+    for (name, tag) in linked {
+        for entry in dynamic.all(tag) {
+            names.linked.push(Linked { tag: name, name: text(name, entry)? });
+        }
+    }
+    Ok(names)
+}

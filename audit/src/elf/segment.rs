@@ -1,0 +1,123 @@
+//! Program headers, and the way from an address to a place in the file: each address through its own `PT_LOAD`.
+
+use object::Endianness;
+use object::read::elf::{FileHeader, ProgramHeader as _};
+
+use super::error::Result;
+use super::header::{Header, by_class};
+use super::source::Source;
+
+/// `PT_LOAD` and the other segment types this crate looks at (gABI, GNU extensions).
+pub mod segment_type {
+    /// Mapped into memory.
+    pub const LOAD: u32 = 1;
+    /// The dynamic section.
+    pub const DYNAMIC: u32 = 2;
+    /// Path of the program interpreter.
+    pub const INTERP: u32 = 3;
+    /// Notes.
+    pub const NOTE: u32 = 4;
+    /// Thread-local storage template.
+    pub const TLS: u32 = 7;
+    /// `.eh_frame_hdr`.
+    pub const GNU_EH_FRAME: u32 = 0x6474_e550;
+    /// Stack flags.
+    pub const GNU_STACK: u32 = 0x6474_e551;
+    /// Read-only after relocation.
+    pub const GNU_RELRO: u32 = 0x6474_e552;
+    /// `.note.gnu.property`.
+    pub const GNU_PROPERTY: u32 = 0x6474_e553;
+}
+
+/// One program header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// `p_type`.
+    pub kind: u32,
+    /// `p_flags`: 1 executable, 2 writable, 4 readable.
+    pub flags: u32,
+    /// `p_offset`, bytes in the file.
+    pub offset: u64,
+    /// `p_vaddr`.
+    pub address: u64,
+    /// `p_filesz`, bytes.
+    pub file_size: u64,
+    /// `p_memsz`, bytes.
+    pub memory_size: u64,
+    /// `p_align`.
+    pub align: u64,
+    /// Where this header itself stands in the file.
+    pub header_offset: u64,
+}
+
+impl Segment {
+    /// True if the segment may be executed (`PF_X`).
+    pub fn executable(&self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// True if the segment may be written (`PF_W`).
+    pub fn writable(&self) -> bool {
+        self.flags & 2 != 0
+    }
+
+    /// Bytes of the file from `address` to the end of what this segment takes from the file; `None` if it holds no byte there.
+    fn file_bytes_from(&self, address: u64) -> Option<(u64, u64)> {
+        let skip = address.checked_sub(self.address)?;
+        let left = self.file_size.checked_sub(skip).filter(|&left| left > 0)?;
+        Some((self.offset + skip, left))
+    }
+}
+
+/// Reads all program headers and checks that what is loaded lies in the file and in the address space.
+pub(super) fn read(source: &Source, header: &Header) -> Result<Vec<Segment>> {
+    let segments = by_class!(header.class, read_table(source, header))?;
+    for (index, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.kind == segment_type::LOAD) {
+        let field = |name: &str| format!("PT_LOAD[{index}] {name}");
+        let at = Some(segment.header_offset);
+        if segment.offset.checked_add(segment.file_size).is_none_or(|end| end > source.len()) {
+            let problem = format!(
+                "the segment takes {} bytes from {:#x} of a file of {} bytes: the file is cut short, or the header is wrong",
+                segment.file_size,
+                segment.offset,
+                source.len()
+            );
+            return Err(source.error(&field("p_offset + p_filesz"), at, problem));
+        }
+        if segment.address.checked_add(segment.memory_size.max(segment.file_size)).is_none() {
+            return Err(source.error(&field("p_vaddr + p_memsz"), at, "the segment leaves the address space"));
+        }
+        if segment.file_size > segment.memory_size {
+            return Err(source.error(&field("p_filesz"), at, format!("{} is more than p_memsz ({})", segment.file_size, segment.memory_size)));
+        }
+    }
+    Ok(segments)
+}
+
+fn read_table<H: FileHeader<Endian = Endianness>>(source: &Source, header: &Header) -> Result<Vec<Segment>> {
+    let entry = size_of::<H::ProgramHeader>() as u64;
+    let table = source.read("e_phoff", header.program_headers_offset, entry * u64::from(header.program_header_count))?;
+    let raw = object::pod::slice_from_all_bytes::<H::ProgramHeader>(&table).unwrap_or_default();
+    let endian = header.endian;
+    Ok(raw
+        .iter()
+        .enumerate()
+        .map(|(index, raw)| Segment {
+            kind: raw.p_type(endian).0,
+            flags: raw.p_flags(endian).0,
+            offset: raw.p_offset(endian).into(),
+            address: raw.p_vaddr(endian).into(),
+            file_size: raw.p_filesz(endian).into(),
+            memory_size: raw.p_memsz(endian).into(),
+            align: raw.p_align(endian).into(),
+            header_offset: header.program_headers_offset + index as u64 * entry,
+        })
+        .collect())
+}
+
+/// Where `address` lies in the file, and how many bytes of the file follow it in its segment.
+///
+/// Where segments overlap the later one wins, as it does when the loader maps them one over the other.
+pub(super) fn locate(segments: &[Segment], address: u64) -> Option<(u64, u64)> {
+    segments.iter().rev().filter(|segment| segment.kind == segment_type::LOAD).find_map(|segment| segment.file_bytes_from(address))
+}

@@ -1,0 +1,11 @@
+//! Static auditor for GPU interposers: which doors a shim leaves open, whether it loads everywhere, which GPUs a runtime knows.
+//!
+//! It reads ELF files as bytes; it never loads, links or runs what it audits.
+//!
+//! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
+//!
+//! 1. [`elf`]: facts of one file, no judgement.
+//! 2. [`finding`]: the shape of what an audit says.
+
+pub mod elf;
+pub mod finding;
