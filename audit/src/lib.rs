@@ -5,7 +5,15 @@
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
 //! 1. [`elf`]: facts of one file, no judgement.
-//! 2. [`finding`]: the shape of what an audit says.
+//! 2. [`manifest`]: the judgements of `manifests/`, typed and checked.
+//! 3. [`loader`]: what the dynamic loader would do with the facts.
+//! 4. [`finding`]: the shape of what an audit says.
+//! 5. [`coverage`]: everything a runtime exports, minus what a shim interposes.
 
+#![forbid(unsafe_code)]
+
+pub mod coverage;
 pub mod elf;
 pub mod finding;
+pub mod loader;
+pub mod manifest;

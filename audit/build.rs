@@ -1,0 +1,60 @@
+//! Checks the judgements under `manifests/` and turns them into tables: a bad entry stops the build with file, entry and rule.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+#[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
+#[path = "src/manifest/schema.rs"]
+mod schema;
+
+fn main() {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../manifests");
+    println!("cargo::rerun-if-changed={}", root.display());
+    println!("cargo::rerun-if-changed=src/manifest/schema.rs");
+    let mut families: Vec<PathBuf> =
+        fs::read_dir(&root).expect("manifests/ is part of the checkout").map(|entry| entry.expect("readable").path()).collect();
+    families.retain(|folder| folder.join("family.json").is_file());
+    families.sort();
+    let mut code = String::from("pub(super) static FAMILIES: &[Embedded] = &[\n");
+    for folder in &families {
+        write_family(&mut code, folder);
+    }
+    code.push_str("];\n");
+    let target = Path::new(&env::var("OUT_DIR").expect("set by cargo")).join("families.rs");
+    fs::write(target, code).expect("the build folder is writable");
+}
+
+fn write_family(code: &mut String, folder: &Path) {
+    let name = folder.file_name().expect("a folder").to_string_lossy();
+    let path = folder.join("classes.json");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| fail(&format!("manifests/{name}/classes.json: {error}")));
+    let rows = schema::rows(&format!("manifests/{name}/classes.json"), &text).unwrap_or_else(|bad| fail(&bad.to_string()));
+    let absolute = |file: &Path| fs::canonicalize(file).expect("exists").display().to_string();
+    write!(
+        code,
+        "Embedded {{ name: {name:?}, family: include_str!({:?}), classes: include_str!({:?}), rows: &[\n",
+        absolute(&folder.join("family.json")),
+        absolute(&path)
+    )
+    .expect("a string takes it");
+    for row in rows {
+        // The derived text of a row is Rust, but for the slice, which lacks its borrow.
+        let text = format!("{row:?}").replace("by_version: [", "by_version: &[");
+        writeln!(code, "{text},").expect("a string takes it");
+    }
+    code.push_str("], lists: &[");
+    let mut lists: Vec<PathBuf> =
+        fs::read_dir(folder.join("exports")).map(|entries| entries.map(|entry| entry.expect("readable").path()).collect()).unwrap_or_default();
+    lists.sort();
+    for list in lists {
+        let file = format!("manifests/{name}/exports/{}", list.file_name().expect("a file").to_string_lossy());
+        write!(code, "({file:?}, include_str!({:?})),", absolute(&list)).expect("a string takes it");
+    }
+    code.push_str("] },\n");
+}
+
+fn fail(problem: &str) -> ! {
+    println!("cargo::error={problem}");
+    std::process::exit(1)
+}

@@ -1,0 +1,204 @@
+//! Typed reading of `manifests/`: the judgements, as data. Bad data is refused with file, entry and rule.
+//!
+//! Nothing here knows what HIP is. A runtime family is a folder: `family.json` (how its runtimes are recognised), `classes.json` (the
+//! judgements, checked and tabled by `build.rs`) and `exports/` (generated lists of what known builds export). Families that ship
+//! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
+//!
+//! [`schema`] has the files' types and rules, [`table`] which classes must be interposed, [`acceptance`] the doors left open on
+//! purpose, [`list`] export lists, [`interposed`] what a shim says it does.
+
+pub mod acceptance;
+pub mod interposed;
+pub mod list;
+pub mod schema;
+pub mod table;
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use acceptance::{Acceptance, Acceptances};
+pub use interposed::{Interposed, InterposedList};
+pub use list::ExportList;
+pub use schema::{Action, BadManifest, Class, Judgement, Release, Row, Size};
+pub use table::{ClassRule, ClassTable};
+
+use schema::Rules;
+
+/// A family as `build.rs` embeds it.
+struct Embedded {
+    name: &'static str,
+    family: &'static str,
+    classes: &'static str,
+    rows: &'static [Row],
+    lists: &'static [(&'static str, &'static str)],
+}
+
+mod embedded {
+    use super::Embedded;
+    // Which of the names a table uses depends on the judgements.
+    #[expect(clippy::wildcard_imports, clippy::enum_glob_use, reason = "generated code spells the variants bare")]
+    use super::schema::{Class::*, Release, Row, Size::*};
+    include!(concat!(env!("OUT_DIR"), "/families.rs"));
+}
+
+/// `manifests/<family>/family.json`: how a runtime of this family is recognised.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Version of the file's schema.
+    pub schema_version: u32,
+    /// The family's name.
+    pub family: String,
+    /// What people call it.
+    pub title: String,
+    /// How the sonames begin.
+    pub soname_prefix: String,
+    /// Names that every runtime of the family exports; a library is known by these, not by its file name.
+    pub anchors: Vec<String>,
+    /// Version nodes of the form prefix + release, where the family has such.
+    #[serde(default)]
+    pub node_prefix: Option<String>,
+    /// The family beneath: where this one takes its device memory from.
+    #[serde(default)]
+    pub beneath: Option<String>,
+}
+
+/// One runtime family: identity, judgements, known export lists.
+#[derive(Debug)]
+pub struct Family {
+    /// How its runtimes are recognised.
+    pub identity: Identity,
+    rows: &'static [Row],
+    classes: &'static str,
+    classes_file: String,
+    lists: Vec<(String, &'static str)>,
+}
+
+/// A judgement as it holds for one release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judged {
+    /// The class.
+    pub class: Class,
+    /// For `indirect-alloc`.
+    pub size: Option<Size>,
+    /// True if the release lies between two checked ones that differ, or is unknown, and the stricter judgement was taken.
+    pub strictest: bool,
+}
+
+impl Family {
+    /// The families inside the program.
+    pub fn embedded() -> Result<Vec<Self>, BadManifest> {
+        embedded::FAMILIES
+            .iter()
+            .map(|family| {
+                let file = format!("manifests/{}/family.json", family.name);
+                Ok(Self {
+                    identity: read_identity(&file, family.family)?,
+                    rows: family.rows,
+                    classes: family.classes,
+                    classes_file: format!("manifests/{}/classes.json", family.name),
+                    lists: family.lists.iter().map(|&(file, text)| (file.to_string(), text)).collect(),
+                })
+            })
+            .collect()
+    }
+
+    /// Reads a family's folder. What it holds stays in memory to the end of the process.
+    pub fn load(folder: &Path) -> Result<Self, BadManifest> {
+        let read = |path: &Path| -> Result<(String, &'static str), BadManifest> {
+            let file = path.display().to_string();
+            match std::fs::read_to_string(path) {
+                Ok(text) => Ok((file, text.leak())),
+                Err(error) => Err(Rules { file: &file }.broken("file", error.to_string())),
+            }
+        };
+        let (file, text) = read(&folder.join("family.json"))?;
+        let identity = read_identity(&file, text)?;
+        let (classes_file, classes) = read(&folder.join("classes.json"))?;
+        let rows = schema::rows(&classes_file, classes)?.leak();
+        let mut paths: Vec<_> = std::fs::read_dir(folder.join("exports")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let lists = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        Ok(Self { identity, rows, classes, classes_file, lists })
+    }
+
+    /// The family's name.
+    pub fn name(&self) -> &str {
+        &self.identity.family
+    }
+
+    /// All judgements, sorted by name.
+    pub fn rows(&self) -> &[Row] {
+        self.rows
+    }
+
+    /// The judgement on an export, without its evidence.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| &self.rows[at])
+    }
+
+    /// The whole judgement on an export, evidence included.
+    pub fn judgement(&self, name: &str) -> Result<Option<Judgement>, BadManifest> {
+        let Some(row) = self.row(name) else { return Ok(None) };
+        let (from, to) = (row.span.0 as usize, row.span.1 as usize);
+        Rules { file: &self.classes_file }.parse(&self.classes[from..to]).map(Some)
+    }
+
+    /// The class of an export in a release.
+    pub fn judge(&self, name: &str, release: Option<Release>, table: &ClassTable) -> Option<Judged> {
+        let row = self.row(name)?;
+        let usual = Judged { class: row.class, size: row.size, strictest: false };
+        if row.by_version.is_empty() {
+            return Some(usual);
+        }
+        let in_checked = |checked: Release| {
+            let other = row.by_version.iter().find(|(version, ..)| *version == checked);
+            other.map_or(usual, |&(_, class, size)| Judged { class, size, strictest: false })
+        };
+        let checked = self.checked_releases();
+        let candidates: Vec<Judged> = match release {
+            Some(release) => {
+                if let Some(same) = checked.iter().rev().find(|checked| checked.line() == release.line()) {
+                    return Some(in_checked(*same));
+                }
+                let below = checked.iter().rev().find(|checked| checked.line() < release.line());
+                let above = checked.iter().find(|checked| checked.line() > release.line());
+                below.into_iter().chain(above).map(|&checked| in_checked(checked)).collect()
+            }
+            None => checked.iter().map(|&checked| in_checked(checked)).collect(),
+        };
+        let strictest = candidates.iter().copied().max_by_key(|judged| {
+            let rule = table.rule(judged.class, judged.size);
+            (rule.must_interpose, std::cmp::Reverse(judged.class))
+        })?;
+        let differ = candidates.iter().any(|judged| (judged.class, judged.size) != (strictest.class, strictest.size));
+        Some(Judged { strictest: differ, ..strictest })
+    }
+
+    /// Releases that the judgements cover, oldest first.
+    fn checked_releases(&self) -> Vec<Release> {
+        // The header of the file is a few lines; reading the whole of it for this would cost more than the audit.
+        let start = self.classes.find("\"releases\"").and_then(|at| self.classes[at..].find('[').map(|open| at + open));
+        let list = start.and_then(|from| self.classes[from..].find(']').map(|to| &self.classes[from..=from + to]));
+        list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
+    }
+
+    /// Known export lists, oldest release first.
+    pub fn lists(&self) -> Result<Vec<ExportList>, BadManifest> {
+        let mut lists = self.lists.iter().map(|(file, text)| list::read(file, text)).collect::<Result<Vec<_>, _>>()?;
+        lists.sort_by_key(|list| list.release);
+        Ok(lists)
+    }
+}
+
+fn read_identity(file: &str, text: &str) -> Result<Identity, BadManifest> {
+    let rules = Rules { file };
+    let identity: Identity = rules.parse(text)?;
+    rules.version(identity.schema_version)?;
+    if identity.anchors.is_empty() {
+        return Err(rules.broken("anchors", "a family is known by at least one export"));
+    }
+    rules.sorted(identity.anchors.iter().map(String::as_str))?;
+    Ok(identity)
+}
