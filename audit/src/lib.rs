@@ -9,11 +9,16 @@
 //! 3. [`loader`]: what the dynamic loader would do with the facts.
 //! 4. [`finding`]: the shape of what an audit says.
 //! 5. [`coverage`]: everything a runtime exports, minus what a shim interposes.
+//! 6. [`report`]: the same findings for people and for programs.
+//! 7. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod commands;
 pub mod coverage;
 pub mod elf;
 pub mod finding;
 pub mod loader;
 pub mod manifest;
+pub mod report;

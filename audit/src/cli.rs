@@ -1,0 +1,77 @@
+//! Arguments only: what the command line may say. What follows from it is in [`crate::commands`].
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::report::Format;
+
+/// Static auditor for GPU interposers: which doors a shim leaves open, and whether it loads everywhere.
+#[derive(Debug, Parser)]
+#[command(name = "vrocm-audit", version, arg_required_else_help = true, max_term_width = 110)]
+pub struct Cli {
+    /// What to audit.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The audits.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Everything a runtime exports, classified, minus what the shim interposes.
+    #[command(after_help = COVERAGE_EXAMPLES)]
+    Coverage(Coverage),
+    /// Lists and judgements inside the program.
+    #[command(subcommand)]
+    Manifest(Manifest),
+}
+
+const COVERAGE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit coverage                                   the export lists inside the program
+  vrocm-audit coverage libamdhip64.so.7 --shim libvrocm.so
+  vrocm-audit coverage /opt/rocm/lib --shim libvrocm.so  every runtime in a directory
+  vrocm-audit coverage --interposed names.txt --format json
+
+Exit status: 0 no finding denies, 1 at least one does, 2 no audit was possible.";
+
+/// Arguments of `coverage`.
+#[derive(Debug, Args)]
+pub struct Coverage {
+    /// Runtime libraries, or directories that hold some; without any, the export lists inside the program.
+    #[arg(value_name = "RUNTIME")]
+    pub runtimes: Vec<PathBuf>,
+    /// The shim whose exports are subtracted. Without it: $VROCM_SHIM, libvrocm.so beside this program, /usr/local/vrocm/libvrocm.so.
+    #[arg(long, value_name = "LIB")]
+    pub shim: Option<PathBuf>,
+    /// Subtract a list of names instead (one a line, or interposed.json); with --shim it tells the action of each row.
+    #[arg(long, value_name = "LIST")]
+    pub interposed: Option<PathBuf>,
+    /// Doors left open on purpose, with reasons.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// Subcommands of `manifest`.
+#[derive(Debug, Subcommand)]
+pub enum Manifest {
+    /// Writes the export list of a known build, as kept under manifests/<family>/exports/.
+    Exports(ManifestExports),
+}
+
+/// Arguments of `manifest exports`.
+#[derive(Debug, Args)]
+pub struct ManifestExports {
+    /// The runtime library.
+    #[arg(value_name = "RUNTIME")]
+    pub runtime: PathBuf,
+    /// Which release it is a build of, such as 7.2.4.
+    #[arg(long)]
+    pub release: crate::manifest::Release,
+    /// Where the build comes from: distribution, package, version.
+    #[arg(long)]
+    pub source: String,
+}

@@ -1,0 +1,92 @@
+//! `vrocm-audit coverage`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{Result, deliver, inputs};
+use crate::cli::Coverage;
+use crate::coverage::{self, Context, Runtime, Shim};
+use crate::elf::Elf;
+use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::report::{Report, Subjects};
+
+/// File name of our own shim; its acceptances ship inside the program.
+const OWN_SHIM: &str = "libvrocm.so";
+
+/// Where our own shim is installed.
+const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
+
+pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
+    let families = Family::embedded()?;
+    let table = ClassTable::embedded()?;
+    let list = match &arguments.interposed {
+        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
+        None => None,
+    };
+    let path = if list.is_some() { arguments.shim.clone() } else { arguments.shim.clone().or_else(find_shim) };
+    let image = path.as_deref().map(Elf::open).transpose()?;
+    let shim = match (&image, list) {
+        (Some(image), list) => Shim::from_library(image, list)?,
+        (None, Some(list)) => Shim::from_list(list),
+        (None, None) => Shim::from_list(reference()?),
+    };
+    let mut acceptances = match &arguments.accept {
+        Some(path) => Acceptances::read(&path.display().to_string(), &inputs::read_text(path)?)?,
+        None => Acceptances::default(),
+    };
+    if arguments.accept.is_none() && path.as_deref().is_some_and(is_own_shim) {
+        acceptances = Acceptances::embedded()?;
+    }
+    let context = Context { table: &table, families: &families, acceptances: &acceptances, today: today() };
+
+    let mut unread = Vec::new();
+    let runtimes = if arguments.runtimes.is_empty() { listed(&families)? } else { read(&arguments.runtimes, &families, &mut unread)? };
+    let (subjects, findings) = coverage::audit(&runtimes, &shim, &context)?;
+    deliver(&Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
+}
+
+/// The lists inside the program, family by family, oldest release first.
+fn listed(families: &[Family]) -> Result<Vec<Runtime<'_>>> {
+    let mut runtimes = Vec::new();
+    for family in families {
+        runtimes.extend(family.lists()?.iter().map(|list| Runtime::from_list(list, family)));
+    }
+    Ok(runtimes)
+}
+
+fn read<'a>(named: &[PathBuf], families: &'a [Family], unread: &mut Vec<String>) -> Result<Vec<Runtime<'a>>> {
+    let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
+    let mut runtimes = Vec::new();
+    for path in inputs::expand(named, &prefixes)? {
+        match Runtime::read(&path, families) {
+            Ok(runtime) => runtimes.push(runtime),
+            Err(error) => unread.push(error.to_string()),
+        }
+    }
+    Ok(runtimes)
+}
+
+/// The reference list serves where no shim is found; the report says so.
+fn reference() -> Result<InterposedList> {
+    let mut list = InterposedList::reference()?;
+    list.title = format!("{}; no shim given, and none found at $VROCM_SHIM, beside this program, or at {INSTALLED}", list.title);
+    Ok(list)
+}
+
+/// `$VROCM_SHIM`, then `libvrocm.so` beside this program, then where it is installed.
+fn find_shim() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("VROCM_SHIM").filter(|value| !value.is_empty()) {
+        return Some(named.into());
+    }
+    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(OWN_SHIM)));
+    beside.into_iter().chain([PathBuf::from(INSTALLED)]).find(|path| path.is_file())
+}
+
+fn is_own_shim(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == OWN_SHIM)
+}
+
+/// Today in UTC, by the machine's clock.
+fn today() -> jiff::civil::Date {
+    jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date()
+}

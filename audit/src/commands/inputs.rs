@@ -1,0 +1,51 @@
+//! From what the user named to files: a file stands for itself, a directory for every such library in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use super::Result;
+
+/// Expands directories. In one, a library counts if its name begins with one of `prefixes` and is followed by nothing or a version; links
+/// to the same file count once, under the real file's name. A directory without any such library is an error, not an empty audit.
+pub fn expand(named: &[PathBuf], prefixes: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(libraries_in(path, prefixes)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn libraries_in(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut by_file = BTreeMap::new();
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let path = entry.with_context(|| folder.display().to_string())?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let fits = |prefix: &&str| name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if !prefixes.iter().any(fits) {
+            continue;
+        }
+        // A link that leads nowhere is kept: the reader will say so.
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if real.is_dir() {
+            continue;
+        }
+        let shown = if real.parent() == std::fs::canonicalize(folder).ok().as_deref() { folder.join(real.file_name().unwrap_or_default()) } else { path };
+        by_file.insert(real, shown);
+    }
+    if by_file.is_empty() {
+        bail!("{}: holds no library named {}*", folder.display(), prefixes.join("* or "));
+    }
+    Ok(by_file.into_values().collect())
+}
+
+/// Reads a text file; the error names it.
+pub fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}

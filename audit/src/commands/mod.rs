@@ -1,0 +1,65 @@
+//! From arguments to audits to a report: one file per command.
+//!
+//! A command returns an exit status and writes its report to standard output; what could not be read goes to standard error, one
+//! line each, as `program: file: what`.
+
+mod coverage;
+pub mod inputs;
+mod manifest;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command};
+use crate::finding;
+use crate::report::{Format, Report};
+
+/// Exit status of an audit that was not possible.
+const NO_AUDIT: u8 = 2;
+
+/// Why a command gave up: a line for standard error.
+pub type Result<T> = std::result::Result<T, anyhow::Error>;
+
+/// Runs `vrocm-audit` and turns whatever happens into an exit status.
+pub fn run(cli: &Cli) -> ExitCode {
+    let done = match &cli.command {
+        Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Manifest(arguments) => manifest::run(arguments),
+    };
+    finish("vrocm-audit", done)
+}
+
+/// Prints an error as one line; a closed pipe is nobody's error.
+fn finish(program: &str, done: Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return ExitCode::SUCCESS;
+        }
+        complain(program, &format!("{error:#}"));
+        ExitCode::from(NO_AUDIT)
+    })
+}
+
+/// One line on standard error.
+fn complain(program: &str, what: &str) {
+    let _ = writeln!(io::stderr(), "{program}: {what}");
+}
+
+/// Writes the report and says what follows from it: 0, 1, or 2 where something could not be audited.
+fn deliver(report: &Report, format: Format) -> Result<ExitCode> {
+    for file in &report.unread {
+        complain(report.program, file);
+    }
+    let stdout = io::stdout();
+    let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
+    report.write(format, colour, &mut out)?;
+    out.flush()?;
+    Ok(if !report.unread.is_empty() {
+        ExitCode::from(NO_AUDIT)
+    } else if finding::any_deny(&report.findings) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,88 @@
+//! Reports: every format reads the same subjects and findings.
+//!
+//! [`json`] is the machine's, keys as in `docs/report.schema.json`; [`text`] is for people.
+
+pub mod json;
+pub mod text;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::coverage;
+use crate::finding::{self, Finding};
+
+/// Version of the JSON report. Keys may be added within a version, never changed.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people; colour on a terminal only.
+    Text,
+    /// For programs; see docs/report.schema.json.
+    Json,
+}
+
+/// The result of an audit as one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No finding that denies.
+    Pass,
+    /// At least one.
+    Fail,
+}
+
+impl Verdict {
+    /// What follows from the findings, and from nothing else.
+    pub fn of(findings: &[Finding]) -> Self {
+        if finding::any_deny(findings) { Self::Fail } else { Self::Pass }
+    }
+}
+
+/// What was audited, one variant per kind of audit.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Subjects {
+    /// Runtimes.
+    Coverage(Vec<coverage::Subject>),
+}
+
+impl Subjects {
+    /// The audit's name, as in the report.
+    pub fn audit(&self) -> &'static str {
+        match self {
+            Self::Coverage(_) => "coverage",
+        }
+    }
+}
+
+/// One report.
+#[derive(Debug)]
+pub struct Report {
+    /// The program that wrote it.
+    pub program: &'static str,
+    /// What was audited.
+    pub subjects: Subjects,
+    /// What was found, in report order.
+    pub findings: Vec<Finding>,
+    /// Files that could not be audited; a report that leaves some out says so.
+    pub unread: Vec<String>,
+}
+
+impl Report {
+    /// Sorts the findings into report order.
+    pub fn new(program: &'static str, subjects: Subjects, mut findings: Vec<Finding>, unread: Vec<String>) -> Self {
+        finding::sort(&mut findings);
+        Self { program, subjects, findings, unread }
+    }
+
+    /// Writes it in one format.
+    pub fn write(&self, format: Format, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Json => json::write(self, out),
+            Format::Text => text::write(self, text::Style { colour }, out),
+        }
+    }
+}

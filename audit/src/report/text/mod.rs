@@ -1,0 +1,83 @@
+//! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
+
+mod coverage;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use super::{Report, Subjects, Verdict};
+use crate::finding::{Finding, Severity};
+
+/// Colours, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// True on a terminal without `NO_COLOR`.
+    pub colour: bool,
+}
+
+/// What a piece of text stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Good,
+    Bad,
+    Doubtful,
+    Faint,
+    Strong,
+}
+
+impl Style {
+    fn paint(self, tone: Tone, text: impl Display) -> String {
+        let code = match tone {
+            Tone::Good => "32",
+            Tone::Bad => "31;1",
+            Tone::Doubtful => "33",
+            Tone::Faint => "2",
+            Tone::Strong => "1",
+        };
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    fn severity(self, severity: Severity) -> String {
+        let tone = match severity {
+            Severity::Deny => Tone::Bad,
+            Severity::Warn => Tone::Doubtful,
+            Severity::Note => Tone::Faint,
+        };
+        self.paint(tone, format!("{:<4}", severity.word()))
+    }
+}
+
+/// Writes the report.
+pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    match &report.subjects {
+        Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+    }
+    for file in &report.unread {
+        writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;
+    }
+    write_verdict(report, style, out)
+}
+
+fn write_verdict(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let count = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+    let counts = format!("{} deny, {} warn, {} note", count(Severity::Deny), count(Severity::Warn), count(Severity::Note));
+    let verdict = match Verdict::of(&report.findings) {
+        _ if !report.unread.is_empty() => style.paint(Tone::Bad, "INCOMPLETE"),
+        Verdict::Pass => style.paint(Tone::Good, "PASS"),
+        Verdict::Fail => style.paint(Tone::Bad, "FAIL"),
+    };
+    writeln!(out, "{verdict}  {counts}")
+}
+
+/// Findings one a line, the severity first.
+fn write_findings<'a>(findings: impl Iterator<Item = &'a Finding>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    for finding in findings {
+        writeln!(out, "  {}  {:<18} {}", style.severity(finding.severity), finding.check, finding.message)?;
+    }
+    Ok(())
+}
+
+/// `1 export`, `2 exports`.
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
