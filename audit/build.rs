@@ -39,19 +39,28 @@ fn write_family(code: &mut String, folder: &Path) {
     )
     .expect("a string takes it");
     for row in rows {
-        // The derived text of a row is Rust, but for the slice, which lacks its borrow.
-        let text = format!("{row:?}").replace("by_version: [", "by_version: &[");
-        writeln!(code, "{text},").expect("a string takes it");
+        writeln!(code, "{},", rust(&row)).expect("a string takes it");
     }
-    code.push_str("], lists: &[");
-    let mut lists: Vec<PathBuf> =
-        fs::read_dir(folder.join("exports")).map(|entries| entries.map(|entry| entry.expect("readable").path()).collect()).unwrap_or_default();
-    lists.sort();
-    for list in lists {
-        let file = format!("manifests/{name}/exports/{}", list.file_name().expect("a file").to_string_lossy());
-        write!(code, "({file:?}, include_str!({:?})),", absolute(&list)).expect("a string takes it");
+    code.push_str("], builds: &[\n");
+    let entries = fs::read_dir(folder.join("exports")).into_iter().flatten();
+    let mut builds: Vec<_> = entries
+        .map(|entry| {
+            let path = entry.expect("readable").path();
+            let file = format!("manifests/{name}/exports/{}", path.file_name().expect("a file").to_string_lossy());
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| fail(&format!("{file}: {error}")));
+            schema::known_build(&file, &text).unwrap_or_else(|bad| fail(&bad.to_string()))
+        })
+        .collect();
+    builds.sort_by_key(|build| build.release);
+    for build in builds {
+        writeln!(code, "{},", rust(&build)).expect("a string takes it");
     }
     code.push_str("] },\n");
+}
+
+/// The derived text of a row is Rust, but for the slices, which lack their borrow.
+fn rust(row: &impl std::fmt::Debug) -> String {
+    format!("{row:?}").replace(": [", ": &[")
 }
 
 fn fail(problem: &str) -> ! {

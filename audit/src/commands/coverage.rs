@@ -40,18 +40,14 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let context = Context { table: &table, families: &families, acceptances: &acceptances, today: today() };
 
     let mut unread = Vec::new();
-    let runtimes = if arguments.runtimes.is_empty() { listed(&families)? } else { read(&arguments.runtimes, &families, &mut unread)? };
-    let (subjects, findings) = coverage::audit(&runtimes, &shim, &context)?;
+    let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
+    let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
     deliver(&Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
 }
 
 /// The lists inside the program, family by family, oldest release first.
-fn listed(families: &[Family]) -> Result<Vec<Runtime<'_>>> {
-    let mut runtimes = Vec::new();
-    for family in families {
-        runtimes.extend(family.lists()?.iter().map(|list| Runtime::from_list(list, family)));
-    }
-    Ok(runtimes)
+fn listed(families: &[Family]) -> Vec<Runtime<'_>> {
+    families.iter().flat_map(|family| family.builds.iter().map(|build| Runtime::from_build(build, family))).collect()
 }
 
 fn read<'a>(named: &[PathBuf], families: &'a [Family], unread: &mut Vec<String>) -> Result<Vec<Runtime<'a>>> {

@@ -36,7 +36,8 @@ fn libraries_in(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>> {
         if real.is_dir() {
             continue;
         }
-        let shown = if real.parent() == std::fs::canonicalize(folder).ok().as_deref() { folder.join(real.file_name().unwrap_or_default()) } else { path };
+        let shown =
+            if real.parent() == std::fs::canonicalize(folder).ok().as_deref() { folder.join(real.file_name().unwrap_or_default()) } else { path };
         by_file.insert(real, shown);
     }
     if by_file.is_empty() {

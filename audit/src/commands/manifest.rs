@@ -8,8 +8,8 @@ use anyhow::anyhow;
 use super::Result;
 use crate::cli::{Manifest, ManifestExports};
 use crate::coverage::Runtime;
-use crate::manifest::list::{self, ListedExport, ListedImport};
-use crate::manifest::{ExportList, Family, schema};
+use crate::manifest::schema::{self, ListedExport, ListedImport};
+use crate::manifest::{ExportList, Family};
 
 pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
     match arguments {
@@ -39,6 +39,6 @@ fn exports(arguments: &ManifestExports) -> Result<ExitCode> {
             .collect(),
         exports,
     };
-    std::io::stdout().write_all(list::write(&list).as_bytes())?;
+    std::io::stdout().write_all(list.text().as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

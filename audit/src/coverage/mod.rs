@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::finding::{Finding, Severity};
-use crate::manifest::{Acceptances, BadManifest, Class, ClassTable, ExportList, Family, Release, Size};
+use crate::manifest::{Acceptances, Class, ClassTable, Family, Release, Size};
 
 pub use label::Label;
 pub use runtime::Runtime;
@@ -110,24 +110,18 @@ pub struct Context<'a> {
 }
 
 /// Audits runtimes against one shim. Acceptances that match nothing in any of them are findings as well.
-pub fn audit(runtimes: &[Runtime<'_>], shim: &Shim<'_>, context: &Context<'_>) -> Result<(Vec<Subject>, Vec<Finding>), BadManifest> {
+pub fn audit(runtimes: &[Runtime<'_>], shim: &Shim<'_>, context: &Context<'_>) -> (Vec<Subject>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut used = vec![false; context.acceptances.entries.len()];
     let mut subjects = Vec::with_capacity(runtimes.len());
     for runtime in runtimes {
-        subjects.push(audit_one(runtime, shim, context, &mut used, &mut findings)?);
+        subjects.push(audit_one(runtime, shim, context, &mut used, &mut findings));
     }
     check_acceptances(context, &used, &mut findings);
-    Ok((subjects, findings))
+    (subjects, findings)
 }
 
-fn audit_one(
-    runtime: &Runtime<'_>,
-    shim: &Shim<'_>,
-    context: &Context<'_>,
-    used: &mut [bool],
-    findings: &mut Vec<Finding>,
-) -> Result<Subject, BadManifest> {
+fn audit_one(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_>, used: &mut [bool], findings: &mut Vec<Finding>) -> Subject {
     let beneath = beneath::judge(runtime, shim, context);
     let mut exports = Vec::with_capacity(runtime.exports.len());
     for export in &runtime.exports {
@@ -146,7 +140,7 @@ fn audit_one(
     }
     let absent = names::absent(runtime, shim, context, findings);
     let reentry = report_reentry(runtime, shim, findings);
-    Ok(Subject {
+    Subject {
         file: runtime.file.clone(),
         soname: runtime.soname.clone(),
         build_id: runtime.build_id.clone(),
@@ -157,12 +151,12 @@ fn audit_one(
         denominators: Denominators { exports: exports.len(), must_interpose: exports.iter().filter(|export| export.must_interpose).count() },
         labels,
         by_class,
-        new_since: new_since(runtime)?,
+        new_since: new_since(runtime),
         exports,
         reentry,
         absent,
         beneath,
-    })
+    }
 }
 
 /// Own calls of the runtime that meet an interposer: no fault, but a lock held around the real call would deadlock there.
@@ -175,14 +169,13 @@ fn report_reentry(runtime: &Runtime<'_>, shim: &Shim<'_>, findings: &mut Vec<Fin
     runtime.reentry.clone()
 }
 
-fn new_since(runtime: &Runtime<'_>) -> Result<Option<NewSince>, BadManifest> {
-    let Some(release) = runtime.release else { return Ok(None) };
-    let lists = runtime.family.lists()?;
-    let Some(before) = lists.iter().rev().find(|list: &&ExportList| list.release.line() < release.line()) else { return Ok(None) };
-    let known = |name: &str| before.exports.binary_search_by(|export| export.name.as_str().cmp(name)).is_ok();
-    let mut exports: Vec<String> = runtime.exports.iter().filter(|export| !known(&export.name)).map(|export| export.name.clone()).collect();
+fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
+    let release = runtime.release?;
+    let before = runtime.family.builds.iter().rev().find(|build| build.release.line() < release.line())?;
+    let new = runtime.exports.iter().filter(|export| !before.exports(&export.name));
+    let mut exports: Vec<String> = new.map(|export| export.name.clone()).collect();
     exports.sort();
-    Ok(Some(NewSince { release: before.release, exports }))
+    Some(NewSince { release: before.release, exports })
 }
 
 fn check_acceptances(context: &Context<'_>, used: &[bool], findings: &mut Vec<Finding>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::elf::{Elf, ElfError, RelocationKind, SymbolTable};
-use crate::manifest::{ExportList, Family, Release};
+use crate::manifest::{Family, KnownBuild, Release};
 
 /// One exported function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,20 +51,21 @@ pub struct Runtime<'a> {
 
 impl<'a> Runtime<'a> {
     /// A known build from its list.
-    pub fn from_list(list: &ExportList, family: &'a Family) -> Self {
+    pub fn from_build(build: &KnownBuild, family: &'a Family) -> Self {
+        let text = |name: &&'static str| (*name).to_string();
         Self {
-            file: format!("{} {} (list inside the program: {})", list.family, list.release, list.source),
-            soname: Some(list.soname.clone()),
-            build_id: Some(list.build_id.clone()),
+            file: format!("{} {} (list inside the program: {})", family.name(), build.release, build.source),
+            soname: Some(build.soname.into()),
+            build_id: Some(build.build_id.into()),
             family,
-            release: Some(list.release),
+            release: Some(build.release),
             release_evidence: "the list".into(),
-            exports: list.exports.iter().map(|export| RuntimeExport { name: export.name.clone(), node: export.node.clone() }).collect(),
-            reentry: list.reentry.clone(),
-            imports: list
+            exports: build.exports.iter().map(|export| RuntimeExport { name: export.name.into(), node: export.node.as_ref().map(text) }).collect(),
+            reentry: build.reentry.iter().map(text).collect(),
+            imports: build
                 .imports
                 .iter()
-                .map(|import| RuntimeImport { name: import.name.clone(), node: import.node.clone(), preload_wins: import.preload_wins })
+                .map(|import| RuntimeImport { name: import.name.into(), node: import.node.as_ref().map(text), preload_wins: import.preload_wins })
                 .collect(),
         }
     }
@@ -114,10 +115,8 @@ fn recognise<'a>(image: &Elf, soname: Option<&str>, exports: &[RuntimeExport], f
 
 /// The release: a known build by its build-id, else the file name behind the soname link, else the newest version node.
 fn release(path: &Path, table: &SymbolTable<'_>, build_id: Option<&str>, family: &Family) -> (Option<Release>, String) {
-    if let (Some(id), Ok(lists)) = (build_id, family.lists())
-        && let Some(list) = lists.iter().find(|list| list.build_id == id)
-    {
-        return (Some(list.release), format!("build-id of {}", list.source));
+    if let Some(build) = build_id.and_then(|id| family.builds.iter().find(|build| build.build_id == id)) {
+        return (Some(build.release), format!("build-id of {}", build.source));
     }
     let newest = family.identity.node_prefix.as_deref().and_then(|prefix| {
         let nodes = table.versions.definitions.iter();

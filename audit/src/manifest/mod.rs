@@ -5,11 +5,10 @@
 //! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
 //!
 //! [`schema`] has the files' types and rules, [`table`] which classes must be interposed, [`acceptance`] the doors left open on
-//! purpose, [`list`] export lists, [`interposed`] what a shim says it does.
+//! purpose, [`interposed`] what a shim says it does.
 
 pub mod acceptance;
 pub mod interposed;
-pub mod list;
 pub mod schema;
 pub mod table;
 
@@ -19,8 +18,7 @@ use serde::Deserialize;
 
 pub use acceptance::{Acceptance, Acceptances};
 pub use interposed::{Interposed, InterposedList};
-pub use list::ExportList;
-pub use schema::{Action, BadManifest, Class, Judgement, Release, Row, Size};
+pub use schema::{Action, BadManifest, Class, ExportList, Judgement, KnownBuild, Release, Row, Size};
 pub use table::{ClassRule, ClassTable};
 
 use schema::Rules;
@@ -31,14 +29,14 @@ struct Embedded {
     family: &'static str,
     classes: &'static str,
     rows: &'static [Row],
-    lists: &'static [(&'static str, &'static str)],
+    builds: &'static [KnownBuild],
 }
 
 mod embedded {
     use super::Embedded;
     // Which of the names a table uses depends on the judgements.
     #[expect(clippy::wildcard_imports, clippy::enum_glob_use, reason = "generated code spells the variants bare")]
-    use super::schema::{Class::*, Release, Row, Size::*};
+    use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
 }
 
@@ -72,7 +70,8 @@ pub struct Family {
     rows: &'static [Row],
     classes: &'static str,
     classes_file: String,
-    lists: Vec<(String, &'static str)>,
+    /// Known builds, oldest release first.
+    pub builds: &'static [KnownBuild],
 }
 
 /// A judgement as it holds for one release.
@@ -98,7 +97,7 @@ impl Family {
                     rows: family.rows,
                     classes: family.classes,
                     classes_file: format!("manifests/{}/classes.json", family.name),
-                    lists: family.lists.iter().map(|&(file, text)| (file.to_string(), text)).collect(),
+                    builds: family.builds,
                 })
             })
             .collect()
@@ -119,8 +118,13 @@ impl Family {
         let rows = schema::rows(&classes_file, classes)?.leak();
         let mut paths: Vec<_> = std::fs::read_dir(folder.join("exports")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         paths.sort();
-        let lists = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-        Ok(Self { identity, rows, classes, classes_file, lists })
+        let mut builds = Vec::new();
+        for path in &paths {
+            let (file, text) = read(path)?;
+            builds.push(schema::known_build(&file, text)?);
+        }
+        builds.sort_by_key(|build| build.release);
+        Ok(Self { identity, rows, classes, classes_file, builds: builds.leak() })
     }
 
     /// The family's name.
@@ -182,13 +186,6 @@ impl Family {
         let start = self.classes.find("\"releases\"").and_then(|at| self.classes[at..].find('[').map(|open| at + open));
         let list = start.and_then(|from| self.classes[from..].find(']').map(|to| &self.classes[from..=from + to]));
         list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
-    }
-
-    /// Known export lists, oldest release first.
-    pub fn lists(&self) -> Result<Vec<ExportList>, BadManifest> {
-        let mut lists = self.lists.iter().map(|(file, text)| list::read(file, text)).collect::<Result<Vec<_>, _>>()?;
-        lists.sort_by_key(|list| list.release);
-        Ok(lists)
     }
 }
 

@@ -73,16 +73,17 @@ fn write_table(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
         let shown: usize = subject.by_class.values().filter_map(|labels| labels.get(&label)).sum();
         (label, all - shown)
     });
-    let rest: Vec<String> =
-        others.iter().filter(|(_, count)| *count > 0).map(|(label, count)| format!("{count} {}", label.word())).collect();
-    let interposed = subject.labels[&Label::Interposed] - subject.by_class.values().filter_map(|labels| labels.get(&Label::Interposed)).sum::<usize>();
+    let rest: Vec<String> = others.iter().filter(|(_, count)| *count > 0).map(|(label, count)| format!("{count} {}", label.word())).collect();
+    let interposed =
+        subject.labels[&Label::Interposed] - subject.by_class.values().filter_map(|labels| labels.get(&Label::Interposed)).sum::<usize>();
     let also = if interposed > 0 { format!(", {interposed} interposed without need") } else { String::new() };
     writeln!(out, "  the other exports: {}{also}\n", if rest.is_empty() { "none".into() } else { rest.join(", ") })
 }
 
 /// Everything that needs somebody's hand, by label and class, with version node.
 fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    for (label, tone) in [(Label::Unclassified, Tone::Bad), (Label::NotBound, Tone::Bad), (Label::Open, Tone::Bad), (Label::Accepted, Tone::Doubtful)] {
+    for (label, tone) in [(Label::Unclassified, Tone::Bad), (Label::NotBound, Tone::Bad), (Label::Open, Tone::Bad), (Label::Accepted, Tone::Doubtful)]
+    {
         let mut exports: Vec<&Export> = subject.exports.iter().filter(|export| export.label == label).collect();
         if exports.is_empty() {
             continue;
@@ -124,16 +125,15 @@ fn write_rest(subject: &Subject, findings: &[Finding], style: Style, out: &mut d
         let must = |name: &String| subject.exports.iter().any(|export| &export.name == name && export.must_interpose);
         let doors: Vec<&str> = new.exports.iter().filter(|name| must(name)).map(String::as_str).collect();
         let tail = if doors.is_empty() { String::new() } else { format!(": {}", doors.join(" ")) };
-        writeln!(
-            out,
-            "  new       {} since {}, {} of them must be interposed{tail}",
-            plural(new.exports.len(), "export"),
-            new.release,
-            doors.len()
-        )?;
+        writeln!(out, "  new       {} since {}, {} of them must be interposed{tail}", plural(new.exports.len(), "export"), new.release, doors.len())?;
     }
     if !subject.absent.is_empty() {
-        writeln!(out, "  absent    {} of the shim's that this runtime does not export: {}", plural(subject.absent.len(), "name"), subject.absent.join(" "))?;
+        writeln!(
+            out,
+            "  absent    {} of the shim's that this runtime does not export: {}",
+            plural(subject.absent.len(), "name"),
+            subject.absent.join(" ")
+        )?;
     }
     let shown = ["open-door", "unclassified", "not-bound", "reentry", "absent-name"];
     let mut others = findings.iter().filter(|finding| finding.file == subject.file && !shown.contains(&finding.check)).peekable();
