@@ -21,6 +21,8 @@ pub enum Command {
     /// Everything a runtime exports, classified, minus what the shim interposes.
     #[command(after_help = COVERAGE_EXAMPLES)]
     Coverage(Coverage),
+    /// What a check means, or what an export does and how that is known.
+    Explain(Explain),
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),
@@ -53,6 +55,14 @@ pub struct Coverage {
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Id of a check (`open-door`) or name of an export (`hipMalloc`).
+    #[arg(value_name = "CHECK|EXPORT")]
+    pub topic: String,
 }
 
 /// Subcommands of `manifest`.

@@ -4,6 +4,7 @@
 //! line each, as `program: file: what`.
 
 mod coverage;
+mod explain;
 pub mod inputs;
 mod manifest;
 
@@ -11,7 +12,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command};
-use crate::finding;
+use crate::coverage::checks as coverage_checks;
+use crate::finding::{self, Check};
 use crate::report::{Format, Report};
 
 /// Exit status of an audit that was not possible.
@@ -24,6 +26,7 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
         Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
     };
     finish("vrocm-audit", done)
@@ -62,4 +65,9 @@ fn deliver(report: &Report, format: Format) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Every check of every audit.
+pub fn checks() -> impl Iterator<Item = &'static Check> {
+    coverage_checks::ALL.into_iter()
 }
