@@ -41,7 +41,8 @@ fn explain_export(name: &str) -> Result<String> {
         let Some(judgement) = family.judgement(name)? else { continue };
         let rule = table.rule(judgement.class, judgement.size);
         text += &format!("{name} ({})\n", family.identity.title);
-        text += &format!("  class      {}{}\n", judgement.class, judgement.decides.as_deref().map_or(String::new(), |decides| format!(": {decides}")));
+        text +=
+            &format!("  class      {}{}\n", judgement.class, judgement.decides.as_deref().map_or(String::new(), |decides| format!(": {decides}")));
         text += &format!("  interpose  {}: {}\n", if rule.must_interpose { "must" } else { "need not" }, rule.why);
         for build in family.builds {
             let export = build.exports.iter().find(|export| export.name == name);

@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::elf::{Binding, Kind, Place, Symbol, SymbolTable, Visibility};
 
+/// The bit of a `DT_VERSYM` entry that makes a version reachable only by name.
+const HIDDEN: u16 = 0x8000;
+
 /// Why a definition of the right name does not bind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -63,14 +66,17 @@ pub fn binds(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&s
 }
 
 fn check_version(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&str>) -> Result<(), NotBound> {
-    // A file without DT_VERSYM, and an unversioned symbol in one with it, satisfy every reference.
-    let Some(version) = table.version(definition) else { return Ok(()) };
-    let accepted = match wanted {
-        Some(wanted) => version.node == wanted,
+    let hidden = definition.version_index.is_some_and(|raw| raw & HIDDEN != 0);
+    // A file without DT_VERSYM, and an unversioned symbol in one with it, satisfy every reference; a hidden base version only those
+    // that ask for no version.
+    let node = table.version(definition).map(|version| version.node);
+    let accepted = match (node, wanted) {
+        (None, wanted) => wanted.is_none() || !hidden,
+        (Some(node), Some(wanted)) => node == wanted,
         // An unversioned reference takes the default version; of hidden ones only that of the file's first node.
-        None => !version.hidden || definition.version_index.is_some_and(|raw| raw & 0x7fff < 3),
+        (Some(_), None) => !hidden || definition.version_index.is_some_and(|raw| raw & !HIDDEN < 3),
     };
-    if accepted { Ok(()) } else { Err(NotBound::WrongNode { has: version.node.into(), wanted: wanted.map(Into::into) }) }
+    if accepted { Ok(()) } else { Err(NotBound::WrongNode { has: node.unwrap_or("(hidden base version)").into(), wanted: wanted.map(Into::into) }) }
 }
 
 /// The first definition of `name` that binds, or why none of them does; `None` where the file does not define the name at all.
