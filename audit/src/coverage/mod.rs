@@ -128,7 +128,6 @@ fn audit_one(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_>, used
         let judged = runtime.family.judge(&export.name, runtime.release, context.table);
         exports.push(label::label(export, judged, runtime, shim, &beneath, context, used, findings));
     }
-    exports.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.node.cmp(&b.node)));
 
     let mut labels: BTreeMap<Label, usize> = Label::ALL.into_iter().map(|label| (label, 0)).collect();
     let mut by_class: BTreeMap<Class, BTreeMap<Label, usize>> = BTreeMap::new();
@@ -173,8 +172,7 @@ fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
     let release = runtime.release?;
     let before = runtime.family.builds.iter().rev().find(|build| build.release.line() < release.line())?;
     let new = runtime.exports.iter().filter(|export| !before.exports(&export.name));
-    let mut exports: Vec<String> = new.map(|export| export.name.clone()).collect();
-    exports.sort();
+    let exports = new.map(|export| export.name.clone()).collect();
     Some(NewSince { release: before.release, exports })
 }
 

@@ -41,7 +41,7 @@ pub struct Runtime<'a> {
     pub release: Option<Release>,
     /// What the release was read from.
     pub release_evidence: String,
-    /// Exported functions.
+    /// Exported functions, sorted by name.
     pub exports: Vec<RuntimeExport>,
     /// Own exports reached through the own PLT or GOT, sorted.
     pub reentry: Vec<String>,
@@ -76,11 +76,12 @@ impl<'a> Runtime<'a> {
         let image = Elf::open(path)?;
         let names = image.names()?;
         let table = image.symbols()?;
-        let exports: Vec<RuntimeExport> = table
+        let mut exports: Vec<RuntimeExport> = table
             .exports()
             .filter(|symbol| symbol.is_function())
             .map(|symbol| RuntimeExport { name: symbol.name.to_string(), node: table.version(symbol).map(|version| version.node.to_string()) })
             .collect();
+        exports.sort_unstable_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
         let family = recognise(&image, names.soname.as_deref(), &exports, families)?;
         let build_id = image.build_id()?;
         let (release, release_evidence) = release(path, &table, build_id.as_deref(), family);

@@ -92,17 +92,33 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
         writeln!(out, "  {}", style.paint(tone, format!("{} ({})", label.word(), exports.len())))?;
         let mut class = None;
         let mut reason = "";
+        let mut names: Vec<String> = Vec::new();
         for export in exports {
             if export.class != class || export.reason != reason {
+                write_names(&std::mem::take(&mut names), out)?;
                 class = export.class;
                 reason = &export.reason;
                 let name = class.map_or("no class", Class::word);
                 writeln!(out, "    {}  {}", style.paint(Tone::Strong, name), style.paint(Tone::Faint, reason_without(reason, name)))?;
             }
-            let node = export.node.as_deref().map(|node| format!("@{node}")).unwrap_or_default();
-            writeln!(out, "      {}{}", export.name, style.paint(Tone::Faint, node))?;
+            names.push(match &export.node {
+                Some(node) if label != Label::Accepted => format!("{}@{node}", export.name),
+                _ => export.name.clone(),
+            });
         }
+        write_names(&names, out)?;
         writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Names in aligned columns, as many as fit into a line.
+fn write_names(names: &[String], out: &mut dyn Write) -> io::Result<()> {
+    const WIDTH: usize = 110;
+    let column = names.iter().map(String::len).max().unwrap_or(0) + 2;
+    for row in names.chunks((WIDTH / column.max(1)).max(1)) {
+        let line: String = row.iter().map(|name| format!("{name:<column$}")).collect();
+        writeln!(out, "      {}", line.trim_end())?;
     }
     Ok(())
 }
