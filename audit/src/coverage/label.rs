@@ -1,5 +1,7 @@
 //! The one label each export gets, and the finding that goes with it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::beneath::Verdict;
@@ -60,8 +62,8 @@ pub(super) fn label(
     used: &mut [bool],
     findings: &mut Vec<Finding>,
 ) -> Export {
-    let versioned = export.node.as_ref().map_or_else(|| export.name.clone(), |node| format!("{}@{node}", export.name));
-    let done = |label, must_interpose, reason: String| Export {
+    let versioned = || export.node.as_ref().map_or_else(|| export.name.clone(), |node| format!("{}@{node}", export.name));
+    let done = |label, must_interpose, reason: Arc<str>| Export {
         name: export.name.clone(),
         node: export.node.clone(),
         class: judged.map(|judged| judged.class),
@@ -77,23 +79,22 @@ pub(super) fn label(
     };
     let Some(judged) = judged else {
         let reason = format!("in no manifest of family {}: what it does to GPU memory is unknown", runtime.family.name());
-        findings.push(finding(&checks::UNCLASSIFIED, format!("{versioned} is {reason}")));
-        return done(Label::Unclassified, false, reason);
+        findings.push(finding(&checks::UNCLASSIFIED, format!("{} is {reason}", versioned())));
+        return done(Label::Unclassified, false, reason.into());
     };
     let rule = context.table.rule(judged.class, judged.size);
     let must = rule.must_interpose;
     match shim.look_up(&export.name, export.node.as_deref()) {
         Match::Binds(action) => {
             if let Some(action) = action.filter(|action| !rule.actions.contains(action)) {
-                report_action(action, judged.class, must, &versioned, &finding, findings);
+                report_action(action, judged.class, must, &versioned(), &finding, findings);
             }
-            let reason = action.map_or_else(|| "the shim's definition binds".into(), |action| format!("the shim's row: {}", action.word()));
-            return done(Label::Interposed, must, reason);
+            return done(Label::Interposed, must, interposed_reason(action));
         }
         Match::Refused(why) => {
             let reason = format!("the shim defines it, but {why}");
-            findings.push(finding(&checks::NOT_BOUND, format!("{versioned}: {reason}: the runtime's own function runs")));
-            return done(Label::NotBound, must, reason);
+            findings.push(finding(&checks::NOT_BOUND, format!("{}: {reason}: the runtime's own function runs", versioned())));
+            return done(Label::NotBound, must, reason.into());
         }
         Match::Absent => {}
     }
@@ -112,12 +113,19 @@ pub(super) fn label(
         .find(|(_, entry)| !entry.expired(context.today) && entry.covers(runtime.family.name(), &export.name, judged.class, runtime.release));
     if let Some((position, entry)) = accepted {
         used[position] = true;
-        return done(Label::Accepted, true, format!("accepted since {}: {}", entry.since, entry.reason));
+        return done(Label::Accepted, true, format!("accepted since {}: {}", entry.since, entry.reason).into());
     }
     let strictest = if judged.strictest { " (the stricter of the checked releases around it)" } else { "" };
     let reason = format!("{}{strictest}: {}", judged.class, rule.why);
-    findings.push(finding(&checks::OPEN_DOOR, format!("{versioned} is open: {reason}")));
-    done(Label::Open, true, reason)
+    findings.push(finding(&checks::OPEN_DOOR, format!("{} is open: {reason}", versioned())));
+    done(Label::Open, true, reason.into())
+}
+
+fn interposed_reason(action: Option<Action>) -> Arc<str> {
+    match action {
+        None => "the shim's definition binds".into(),
+        Some(action) => format!("the shim's row: {}", action.word()).into(),
+    }
 }
 
 /// A row that does not hold what its class asks for. For a class that must be interposed this is an open door with a wrapper before it.

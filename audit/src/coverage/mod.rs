@@ -12,6 +12,7 @@ pub mod runtime;
 pub mod shim;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -84,7 +85,7 @@ pub struct Export {
     /// The one label.
     pub label: Label,
     /// Why this label.
-    pub reason: String,
+    pub reason: Arc<str>,
 }
 
 /// Exports that the newest known release before this one does not have.

@@ -142,6 +142,7 @@ fn release(path: &Path, table: &SymbolTable<'_>, build_id: Option<&str>, family:
 /// Own names that relocations bind by symbol, and imports of the family beneath with how they are bound.
 fn relocated(image: &Elf, table: &SymbolTable<'_>, family: &Family, families: &[Family]) -> Result<(Vec<String>, Vec<RuntimeImport>), ElfError> {
     let beneath = family.identity.beneath.as_deref().and_then(|name| families.iter().find(|other| other.name() == name));
+    let prefix = beneath.map(|beneath| format!("{}_", beneath.name()));
     let relocations = image.symbolic_relocations()?;
     let mut reentry = BTreeSet::new();
     let mut bound = BTreeSet::new();
@@ -161,7 +162,8 @@ fn relocated(image: &Elf, table: &SymbolTable<'_>, family: &Family, families: &[
     let mut imports: Vec<RuntimeImport> = table
         .imports()
         .filter(|symbol| {
-            beneath.is_some_and(|beneath| beneath.row(&symbol.name).is_some() || symbol.name.starts_with(&format!("{}_", beneath.name())))
+            prefix.as_ref().is_some_and(|prefix| symbol.name.starts_with(prefix))
+                || beneath.is_some_and(|beneath| beneath.row(&symbol.name).is_some())
         })
         .map(|symbol| RuntimeImport {
             name: symbol.name.to_string(),

@@ -1,5 +1,7 @@
 //! `manifests/classes.json`: which classes must be interposed and why, and which actions of a shim fit a class.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::schema::{Action, BadManifest, Class, Rules, Size};
@@ -23,7 +25,7 @@ pub struct ClassRule {
     /// Actions that hold what the class asks for.
     pub actions: Vec<Action>,
     /// Why, in one clause.
-    pub why: String,
+    pub why: Arc<str>,
 }
 
 #[derive(Deserialize)]

@@ -94,7 +94,7 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
         let mut reason = "";
         let mut names: Vec<String> = Vec::new();
         for export in exports {
-            if export.class != class || export.reason != reason {
+            if export.class != class || *export.reason != *reason {
                 write_names(&std::mem::take(&mut names), out)?;
                 class = export.class;
                 reason = &export.reason;
