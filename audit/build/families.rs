@@ -1,14 +1,15 @@
-//! Checks the judgements under `manifests/` and turns them into tables: a bad entry stops the build with file, entry and rule.
+//! The judgements under `manifests/` as tables: a bad entry stops the build with file, entry and rule.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 #[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
-#[path = "src/manifest/schema.rs"]
+#[path = "../src/manifest/schema.rs"]
 mod schema;
 
-fn main() {
+/// Checks every family and writes `families.rs` for `src/manifest/mod.rs`.
+pub fn write() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../manifests");
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=src/manifest/schema.rs");
