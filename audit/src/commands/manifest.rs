@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use super::Result;
 use crate::cli::{Manifest, ManifestExports};
 use crate::coverage::Runtime;
+use crate::coverage::runtime::RuntimeExport;
 use crate::manifest::schema::{self, ListedExport, ListedImport};
 use crate::manifest::{ExportList, Family};
 
@@ -21,9 +22,8 @@ fn exports(arguments: &ManifestExports) -> Result<ExitCode> {
     let families = Family::embedded()?;
     let runtime = Runtime::read(&arguments.runtime, &families)?;
     let missing = |what: &str| anyhow!("{}: {what}: a build is known by it", runtime.file);
-    let mut exports: Vec<ListedExport> =
-        runtime.exports.iter().map(|export| ListedExport { name: export.name.clone(), node: export.node.clone() }).collect();
-    exports.sort_by(|a, b| a.name.cmp(&b.name));
+    let listed = |export: &RuntimeExport| ListedExport { name: export.name.to_string(), node: export.node.as_deref().map(Into::into) };
+    let exports = runtime.exports.iter().map(listed).collect();
     let list = ExportList {
         schema_version: schema::SCHEMA_VERSION,
         family: runtime.family.name().into(),

@@ -62,7 +62,7 @@ pub(super) fn label(
     used: &mut [bool],
     findings: &mut Vec<Finding>,
 ) -> Export {
-    let versioned = || export.node.as_ref().map_or_else(|| export.name.clone(), |node| format!("{}@{node}", export.name));
+    let versioned = || export.node.as_ref().map_or_else(|| export.name.to_string(), |node| format!("{}@{node}", export.name));
     let done = |label, must_interpose, reason: Arc<str>| Export {
         name: export.name.clone(),
         node: export.node.clone(),
@@ -75,7 +75,7 @@ pub(super) fn label(
     let finding = |check: &checks::Check, message: String| {
         let node = export.node.as_deref().map_or(serde_json::Value::Null, Into::into);
         let class = judged.map_or(serde_json::Value::Null, |judged| judged.class.word().into());
-        check.finding(&runtime.file, message).symbol(export.name.as_str()).evidence("node", node).evidence("class", class)
+        check.finding(&runtime.file, message).symbol(&*export.name).evidence("node", node).evidence("class", class)
     };
     let Some(judged) = judged else {
         let reason = format!("in no manifest of family {}: what it does to GPU memory is unknown", runtime.family.name());

@@ -72,9 +72,9 @@ pub struct Denominators {
 #[derive(Debug, Clone, Serialize)]
 pub struct Export {
     /// Name without version.
-    pub name: String,
+    pub name: Arc<str>,
     /// Version node.
-    pub node: Option<String>,
+    pub node: Option<Arc<str>>,
     /// Class in this runtime's release; absent for an export in no manifest.
     pub class: Option<Class>,
     /// For `indirect-alloc`: who decides the size.
@@ -94,7 +94,7 @@ pub struct NewSince {
     /// The release compared with.
     pub release: Release,
     /// Names, sorted.
-    pub exports: Vec<String>,
+    pub exports: Vec<Arc<str>>,
 }
 
 /// Everything an audit of coverage needs to know beside the files.
@@ -172,8 +172,15 @@ fn report_reentry(runtime: &Runtime<'_>, shim: &Shim<'_>, findings: &mut Vec<Fin
 fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
     let release = runtime.release?;
     let before = runtime.family.builds.iter().rev().find(|build| build.release.line() < release.line())?;
-    let new = runtime.exports.iter().filter(|export| !before.exports(&export.name));
-    let exports = new.map(|export| export.name.clone()).collect();
+    // Both lists are sorted, so one pass over them tells.
+    let mut known = before.exports.iter().peekable();
+    let mut exports: Vec<Arc<str>> = Vec::new();
+    for export in &runtime.exports {
+        while known.next_if(|known| *known.name < *export.name).is_some() {}
+        if known.peek().is_none_or(|known| known.name != &*export.name) {
+            exports.push(export.name.clone());
+        }
+    }
     Some(NewSince { release: before.release, exports })
 }
 

@@ -10,7 +10,7 @@ const NEAR: usize = 2;
 /// The names of the shim that this runtime does not export, and what each probably is.
 pub(super) fn absent(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_>, findings: &mut Vec<Finding>) -> Vec<String> {
     let mut absent = Vec::new();
-    let exported: Vec<&str> = runtime.exports.iter().map(|export| export.name.as_str()).collect();
+    let exported: Vec<&str> = runtime.exports.iter().map(|export| &*export.name).collect();
     for name in shim.names() {
         if exported.binary_search(&name).is_ok() {
             continue;

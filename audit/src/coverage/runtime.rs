@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::elf::{Elf, ElfError, RelocationKind, SymbolTable};
 use crate::manifest::{Family, KnownBuild, Release};
@@ -10,9 +11,9 @@ use crate::manifest::{Family, KnownBuild, Release};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeExport {
     /// Name without version.
-    pub name: String,
+    pub name: Arc<str>,
     /// Version node, which importers ask for.
-    pub node: Option<String>,
+    pub node: Option<Arc<str>>,
 }
 
 /// An import of the runtime that the family beneath defines.
@@ -60,7 +61,7 @@ impl<'a> Runtime<'a> {
             family,
             release: Some(build.release),
             release_evidence: "the list".into(),
-            exports: build.exports.iter().map(|export| RuntimeExport { name: export.name.into(), node: export.node.as_ref().map(text) }).collect(),
+            exports: build.exports.iter().map(|export| RuntimeExport { name: export.name.into(), node: export.node.map(Into::into) }).collect(),
             reentry: build.reentry.iter().map(text).collect(),
             imports: build
                 .imports
@@ -76,12 +77,16 @@ impl<'a> Runtime<'a> {
         let image = Elf::open(path)?;
         let names = image.names()?;
         let table = image.symbols()?;
+        let nodes: Vec<Arc<str>> = table.versions.definitions.iter().map(|node| node.name.as_str().into()).collect();
         let mut exports: Vec<RuntimeExport> = table
             .exports()
             .filter(|symbol| symbol.is_function())
-            .map(|symbol| RuntimeExport { name: symbol.name.to_string(), node: table.version(symbol).map(|version| version.node.to_string()) })
+            .map(|symbol| {
+                let node = table.version(symbol).and_then(|version| nodes.iter().find(|node| ***node == *version.node).cloned());
+                RuntimeExport { name: (&*symbol.name).into(), node }
+            })
             .collect();
-        exports.sort_unstable_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
+        exports.sort_unstable_by(|a, b| a.name.cmp(&b.name).then_with(|| a.node.cmp(&b.node)));
         let family = recognise(&image, names.soname.as_deref(), &exports, families)?;
         let build_id = image.build_id()?;
         let (release, release_evidence) = release(path, &table, build_id.as_deref(), family);
@@ -91,9 +96,8 @@ impl<'a> Runtime<'a> {
 }
 
 fn recognise<'a>(image: &Elf, soname: Option<&str>, exports: &[RuntimeExport], families: &'a [Family]) -> Result<&'a Family, ElfError> {
-    let exported: BTreeSet<&str> = exports.iter().map(|export| export.name.as_str()).collect();
-    let missing =
-        |family: &Family| -> Vec<String> { family.identity.anchors.iter().filter(|anchor| !exported.contains(anchor.as_str())).cloned().collect() };
+    let exported = |name: &str| exports.binary_search_by(|export| (*export.name).cmp(name)).is_ok();
+    let missing = |family: &Family| -> Vec<String> { family.identity.anchors.iter().filter(|anchor| !exported(anchor)).cloned().collect() };
     if let Some(family) = families.iter().find(|family| missing(family).is_empty()) {
         return Ok(family);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use super::{Style, Tone, plural, write_findings};
 use crate::coverage::{Export, Label, Subject};
@@ -103,7 +104,7 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
             }
             names.push(match &export.node {
                 Some(node) if label != Label::Accepted => format!("{}@{node}", export.name),
-                _ => export.name.clone(),
+                _ => export.name.to_string(),
             });
         }
         write_names(&names, out)?;
@@ -138,8 +139,8 @@ fn write_rest(subject: &Subject, findings: &[Finding], style: Style, out: &mut d
         writeln!(out, "  re-entry  the runtime calls {} of its own through the PLT: {}", subject.reentry.len(), subject.reentry.join(" "))?;
     }
     if let Some(new) = &subject.new_since {
-        let must = |name: &String| subject.exports.iter().any(|export| &export.name == name && export.must_interpose);
-        let doors: Vec<&str> = new.exports.iter().filter(|name| must(name)).map(String::as_str).collect();
+        let must = |name: &&Arc<str>| subject.exports.iter().any(|export| export.name == **name && export.must_interpose);
+        let doors: Vec<&str> = new.exports.iter().filter(must).map(|name| &**name).collect();
         let tail = if doors.is_empty() { String::new() } else { format!(": {}", doors.join(" ")) };
         writeln!(out, "  new       {} since {}, {} of them must be interposed{tail}", plural(new.exports.len(), "export"), new.release, doors.len())?;
     }
