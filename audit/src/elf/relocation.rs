@@ -68,7 +68,13 @@ pub(super) fn read_symbolic(image: &Elf) -> Result<Vec<Relocation>> {
 }
 
 /// Places that hold an address of this file after loading, as (place, address), sorted by place.
+///
+/// An error for a machine whose relocation numbers this file does not know: an empty list would say that there are none.
 pub(super) fn read_relative(image: &Elf) -> Result<Vec<(u64, u64)>> {
+    if numbers(image.header.machine).is_none() && !image.dynamic.is_empty() {
+        let problem = format!("relocations of {} are not known here", image.header.machine_name());
+        return Err(image.error("e_machine", Some(18), problem));
+    }
     let mut found = Vec::new();
     let mut implicit = Vec::new();
     let mut take = |relocation: Relocation| {
@@ -411,19 +417,25 @@ const NONE: u32 = u32::MAX;
 
 /// The machines whose libraries this crate meets.
 #[rustfmt::skip]
-const MACHINES: [Numbers; 8] = [
+const MACHINES: [Numbers; 10] = [
     Numbers { machine: elf::EM_X86_64, absolute: &[1, 10], copy: 5, glob_dat: 6, jump_slot: 7, relative: &[8, 38], irelative: &[37], tls: &[16, 17, 18, 36] },
     Numbers { machine: elf::EM_AARCH64, absolute: &[257], copy: 1024, glob_dat: 1025, jump_slot: 1026, relative: &[1027], irelative: &[1032], tls: &[1028, 1029, 1030, 1031] },
     Numbers { machine: elf::EM_386, absolute: &[1], copy: 5, glob_dat: 6, jump_slot: 7, relative: &[8], irelative: &[42], tls: &[14, 35, 36, 37, 41] },
     Numbers { machine: elf::EM_ARM, absolute: &[2], copy: 20, glob_dat: 21, jump_slot: 22, relative: &[23], irelative: &[160], tls: &[13, 17, 18, 19] },
     Numbers { machine: elf::EM_PPC64, absolute: &[38], copy: 19, glob_dat: 20, jump_slot: 21, relative: &[22], irelative: &[247, 248], tls: &[68, 73, 78] },
+    Numbers { machine: elf::EM_PPC, absolute: &[1], copy: 19, glob_dat: 20, jump_slot: 21, relative: &[22], irelative: &[248], tls: &[68, 73, 78] },
     Numbers { machine: elf::EM_RISCV, absolute: &[1, 2], copy: 4, glob_dat: NONE, jump_slot: 5, relative: &[3], irelative: &[58], tls: &[6, 7, 8, 9, 10, 11, 12] },
     Numbers { machine: elf::EM_S390, absolute: &[4, 22], copy: 9, glob_dat: 10, jump_slot: 11, relative: &[12], irelative: &[61], tls: &[54, 55, 56] },
     Numbers { machine: elf::EM_LOONGARCH, absolute: &[1, 2], copy: 4, glob_dat: NONE, jump_slot: 5, relative: &[3], irelative: &[12], tls: &[6, 7, 8, 9, 10, 11, 13, 14] },
+    Numbers { machine: elf::EM_ALPHA, absolute: &[2], copy: 24, glob_dat: 25, jump_slot: 26, relative: &[27], irelative: &[], tls: &[31, 33, 38] },
 ];
 
+fn numbers(machine: u16) -> Option<&'static Numbers> {
+    MACHINES.iter().find(|numbers| numbers.machine.0 == machine)
+}
+
 fn kind(machine: u16, number: u32) -> RelocationKind {
-    let Some(numbers) = MACHINES.iter().find(|numbers| numbers.machine.0 == machine) else { return RelocationKind::Other(number) };
+    let Some(numbers) = numbers(machine) else { return RelocationKind::Other(number) };
     match number {
         _ if number == numbers.glob_dat => RelocationKind::GlobDat,
         _ if number == numbers.jump_slot => RelocationKind::JumpSlot,
