@@ -1,1 +1,8 @@
-//! tests
+//! Shared helpers of the integration tests.
+//!
+//! [`files`] finds the ELF files of the machine and the unpacked real libraries, [`facts`] holds what two readers are compared by, and
+//! [`readelf`] fills it from the output of binutils.
+
+pub mod facts;
+pub mod files;
+pub mod readelf;

@@ -7,7 +7,7 @@ use object::read::elf::{Dyn as _, FileHeader};
 use super::Elf;
 use super::error::Result;
 use super::header::by_class;
-use super::segment::segment_type;
+use super::segment::{Segment, segment_type};
 use super::string::Strings;
 
 /// Entries read before a missing `DT_NULL` is called an error.
@@ -106,34 +106,56 @@ impl Dynamic {
     }
 }
 
-/// Reads the entries. A file without `PT_DYNAMIC` has none; one whose `PT_DYNAMIC` has no bytes in the file is an error.
+/// Reads the entries. A static program has none; a shared object without them, or a `PT_DYNAMIC` without bytes in the file, is an error.
 pub(super) fn read(image: &Elf) -> Result<Dynamic> {
+    let linkable = matches!(elf::FileType(image.header.file_type), elf::ET_EXEC | elf::ET_DYN);
+    if linkable && image.loads.is_empty() {
+        let problem = format!("none of the {} program headers is a PT_LOAD: there is nothing to map", image.segments.len());
+        return Err(image.error("e_phnum", Some(image.header.program_headers_offset), problem));
+    }
+    // The loader too keeps the last one.
     let Some(segment) = image.segments.iter().rev().find(|segment| segment.kind == segment_type::DYNAMIC) else {
+        let dynamic = image.header.file_type == elf::ET_DYN.0 || image.segment(segment_type::INTERP).is_some();
+        if linkable && dynamic {
+            let problem = "missing: a shared object or a program with an interpreter needs one, and the loader refuses this file";
+            return Err(image.error("PT_DYNAMIC", Some(image.header.program_headers_offset), problem));
+        }
         return Ok(Dynamic::default());
     };
-    if segment.file_size == 0 || super::segment::locate(&image.segments, segment.address).is_none() {
+    if segment.file_size == 0 || image.locate(segment.address).is_none() {
         let problem = "the file holds no bytes of the dynamic section: this is a debug-only file (objcopy --only-keep-debug) or a damaged one; \
                        audit the library itself";
         return Err(image.error("PT_DYNAMIC", Some(segment.header_offset), problem));
     }
-    by_class!(image.header.class, read_entries(image, segment.address))
+    let dynamic = by_class!(image.header.class, read_entries(image, segment))?;
+    for (name, tag) in [("DT_STRTAB", elf::DT_STRTAB), ("DT_SYMTAB", elf::DT_SYMTAB)] {
+        if !dynamic.has(tag) {
+            let problem = format!("missing among the {} entries of the dynamic section, where the gABI demands it", dynamic.entries.len());
+            return Err(image.error(name, image.locate(segment.address).map(|(offset, _)| offset), problem));
+        }
+    }
+    Ok(dynamic)
 }
 
-fn read_entries<H: FileHeader<Endian = Endianness>>(image: &Elf, address: u64) -> Result<Dynamic> {
+fn read_entries<H: FileHeader<Endian = Endianness>>(image: &Elf, segment: &Segment) -> Result<Dynamic> {
     let size = size_of::<H::Dyn>() as u64;
-    let window = image.window_up_to("PT_DYNAMIC", address, MOST_ENTRIES * size)?;
-    let whole = window.bytes.len() - window.bytes.len() % size_of::<H::Dyn>();
-    let raw = object::pod::slice_from_all_bytes::<H::Dyn>(&window.bytes[..whole]).unwrap_or_default();
+    let most = MOST_ENTRIES * size;
     let endian = image.header.endian;
-    let mut entries = Vec::new();
-    for (index, raw) in raw.iter().enumerate() {
-        let tag = raw.tag(endian);
-        if tag == elf::DT_NULL {
-            return Ok(Dynamic { entries });
+    // The loader stops at DT_NULL and does not look at p_filesz; as a guess of how much to read it is nearly always enough.
+    for room in [segment.file_size.min(most), most] {
+        let window = image.window_up_to("PT_DYNAMIC", segment.address, room)?;
+        let whole = window.bytes.len() - window.bytes.len() % size_of::<H::Dyn>();
+        let raw = object::pod::slice_from_all_bytes::<H::Dyn>(&window.bytes[..whole]).unwrap_or_default();
+        if let Some(count) = raw.iter().position(|raw| raw.tag(endian) == elf::DT_NULL) {
+            let entry = |(index, raw): (usize, &H::Dyn)| Entry {
+                tag: raw.tag(endian).0,
+                value: raw.val(endian),
+                offset: window.offset + index as u64 * size,
+            };
+            return Ok(Dynamic { entries: raw[..count].iter().enumerate().map(entry).collect() });
         }
-        entries.push(Entry { tag: tag.0, value: raw.val(endian), offset: window.offset + index as u64 * size });
     }
-    Err(image.error("PT_DYNAMIC", Some(window.offset), format!("no DT_NULL within {} entries", raw.len())))
+    Err(image.error("PT_DYNAMIC", image.locate(segment.address).map(|(offset, _)| offset), "no DT_NULL before the segment's end or 4096 entries"))
 }
 
 /// The strings of the dynamic section.
@@ -154,10 +176,16 @@ pub struct Names {
 /// Reads every string that the dynamic section names.
 pub(super) fn read_names(image: &Elf, strings: &Strings) -> Result<Names> {
     let dynamic = &image.dynamic;
-    let text = |tag: &str, entry: &Entry| strings.get(image, tag, Some(entry.offset), entry.value).map(std::borrow::Cow::into_owned);
-    let one = |name: &str, tag| dynamic.entry(tag).map(|entry| text(name, entry)).transpose();
+    let mut meter = strings.meter();
+    let mut text = |tag: &str, entry: &Entry| -> Result<String> {
+        let name = strings.get(image, tag, Some(entry.offset), entry.value)?;
+        meter.count(image, tag, entry.offset, name.len())?;
+        Ok(name.into_owned())
+    };
+    let needed = dynamic.all(elf::DT_NEEDED).map(|entry| text("DT_NEEDED", entry)).collect::<Result<_>>()?;
+    let mut one = |name: &str, tag| dynamic.entry(tag).map(|entry| text(name, entry)).transpose();
     let mut names = Names {
-        needed: dynamic.all(elf::DT_NEEDED).map(|entry| text("DT_NEEDED", entry)).collect::<Result<_>>()?,
+        needed,
         soname: one("DT_SONAME", elf::DT_SONAME)?,
         rpath: one("DT_RPATH", elf::DT_RPATH)?,
         runpath: one("DT_RUNPATH", elf::DT_RUNPATH)?,

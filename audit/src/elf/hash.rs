@@ -2,13 +2,15 @@
 //!
 //! A symbol that the hash table does not reach does not exist for the loader. A table that leads elsewhere than the symbol
 //! table says is therefore an error, not a detail: the list of exports would be right and the shim would still not bind.
+//!
+//! Each question is answered in constant time from what one pass over the table found: a file can put all symbols into one chain.
 
 use object::elf;
 use object::endian::{U32, U64};
-use object::pod::{self, Pod};
+use object::pod;
 
 use super::error::Result;
-use super::{Elf, Endianness};
+use super::{Class, Elf, Endianness};
 
 /// What the hash tables of a file say.
 #[derive(Debug)]
@@ -30,16 +32,22 @@ pub struct Gnu {
     word_bits: u32,
     buckets: Vec<u32>,
     chain: Vec<u32>,
+    /// For each entry of `chain`, where its run starts: after the last end mark before it.
+    run_starts: Vec<u32>,
     offset: u64,
 }
 
 /// A parsed `DT_HASH`.
 #[derive(Debug)]
 pub struct Sysv {
-    buckets: Vec<u32>,
-    chain: Vec<u32>,
+    bucket_count: u32,
+    /// For each symbol, the bucket whose chain it is in, or `NO_BUCKET`.
+    owners: Vec<u32>,
     offset: u64,
 }
+
+/// No bucket has this number: a table of so many would not fit any file.
+const NO_BUCKET: u32 = u32::MAX;
 
 /// The hash of `DT_GNU_HASH`.
 pub fn gnu_hash(name: &[u8]) -> u32 {
@@ -57,21 +65,48 @@ pub(super) fn read(image: &Elf) -> Result<Tables> {
 /// Reads `DT_HASH` where the file has one.
 pub(super) fn read_sysv(image: &Elf) -> Result<Option<Sysv>> {
     let Some(address) = image.dynamic.value(elf::DT_HASH) else { return Ok(None) };
-    let endian = image.header.endian;
-    let head = image.window("DT_HASH", address, 8)?;
-    let counts = words::<U32<Endianness>>(&head.bytes);
-    let (buckets, chains) = (counts[0].get(endian), counts[1].get(endian));
-    let body = (u64::from(buckets) + u64::from(chains)) * 4;
-    let window = image.window("DT_HASH nbucket + nchain", address.wrapping_add(8), body)?;
-    let all: Vec<u32> = words::<U32<Endianness>>(&window.bytes).iter().map(|word| word.get(endian)).collect();
-    let (buckets, chain) = all.split_at(buckets as usize);
-    Ok(Some(Sysv { buckets: buckets.to_vec(), chain: chain.to_vec(), offset: head.offset }))
+    let width = sysv_width(image);
+    let head = image.window("DT_HASH", address, 2 * width)?;
+    let counts = words(image, &head.bytes, width);
+    let &[bucket_count, chain_count] = counts.as_slice() else {
+        return Err(image.error("DT_HASH", Some(head.offset), "the header is cut short"));
+    };
+    let fail = |field: &str, problem: String| image.error(&format!("DT_HASH {field}"), Some(head.offset), problem);
+    let size = bucket_count.checked_add(chain_count).and_then(|count| count.checked_mul(width));
+    let (Some(size), Ok(bucket_count), Ok(chain_count)) = (size, u32::try_from(bucket_count), u32::try_from(chain_count)) else {
+        return Err(fail("nbucket + nchain", format!("{bucket_count} buckets and {chain_count} symbols leave the address space")));
+    };
+    let body = image.window("DT_HASH nbucket + nchain", address.wrapping_add(2 * width), size)?;
+    let all = words(image, &body.bytes, width);
+    let (buckets, chain) = all.split_at(bucket_count as usize);
+    let mut owners = vec![NO_BUCKET; chain_count as usize];
+    for (bucket, &start) in buckets.iter().enumerate() {
+        let mut current = start;
+        while current != 0 {
+            // The loader follows the numbers and never looks at nchain.
+            let Some(owner) = usize::try_from(current).ok().and_then(|index| owners.get_mut(index)) else {
+                return Err(fail("nchain", format!("{chain_count}, yet the chain of bucket {bucket} leads to symbol {current}")));
+            };
+            if *owner != NO_BUCKET {
+                let problem = format!("symbol {current} is met twice, from buckets {owner} and {bucket}: a ring, or two chains in one");
+                return Err(fail("chain", problem));
+            }
+            *owner = bucket as u32;
+            current = chain[current as usize];
+        }
+    }
+    Ok(Some(Sysv { bucket_count, owners, offset: head.offset }))
+}
+
+/// Bytes of an entry of `DT_HASH`: 4, but 8 on the two 64-bit machines whose psABI came before the gABI settled it.
+fn sysv_width(image: &Elf) -> u64 {
+    let wide = matches!(elf::Machine(image.header.machine), elf::EM_S390 | elf::EM_ALPHA);
+    if wide && image.header.class == Class::Elf64 { 8 } else { 4 }
 }
 
 fn read_gnu(image: &Elf, address: u64) -> Result<Gnu> {
-    let endian = image.header.endian;
     let head = image.window("DT_GNU_HASH", address, 16)?;
-    let counts: Vec<u32> = words::<U32<Endianness>>(&head.bytes).iter().map(|word| word.get(endian)).collect();
+    let counts = words_32(image, &head.bytes);
     let &[bucket_count, first, bloom_count, shift] = counts.as_slice() else {
         return Err(image.error("DT_GNU_HASH", Some(head.offset), "the header is cut short"));
     };
@@ -89,17 +124,21 @@ fn read_gnu(image: &Elf, address: u64) -> Result<Gnu> {
     let bloom_address = address.wrapping_add(16);
     let bloom_size = u64::from(bloom_count) * word;
     let bloom = image.window("DT_GNU_HASH maskwords", bloom_address, bloom_size)?;
-    let bloom: Vec<u64> = if word == 8 {
-        words::<U64<Endianness>>(&bloom.bytes).iter().map(|word| word.get(endian)).collect()
-    } else {
-        words::<U32<Endianness>>(&bloom.bytes).iter().map(|word| word.get(endian).into()).collect()
-    };
+    let bloom = words(image, &bloom.bytes, word);
     let bucket_address = bloom_address.wrapping_add(bloom_size);
     let bucket_size = u64::from(bucket_count) * 4;
     let buckets = image.window("DT_GNU_HASH nbuckets", bucket_address, bucket_size)?;
-    let buckets: Vec<u32> = words::<U32<Endianness>>(&buckets.bytes).iter().map(|word| word.get(endian)).collect();
+    let buckets = words_32(image, &buckets.bytes);
     let chain = read_chain(image, bucket_address.wrapping_add(bucket_size), first, &buckets, head.offset)?;
-    Ok(Gnu { first, shift, bloom, word_bits: word as u32 * 8, buckets, chain, offset: head.offset })
+    let mut run_start = 0;
+    let mut run_starts = Vec::with_capacity(chain.len());
+    for (index, value) in chain.iter().enumerate() {
+        run_starts.push(run_start);
+        if value & 1 != 0 {
+            run_start = index as u32 + 1;
+        }
+    }
+    Ok(Gnu { first, shift, bloom, word_bits: word as u32 * 8, buckets, chain, run_starts, offset: head.offset })
 }
 
 /// Reads the chain up to the end mark of the last bucket's run.
@@ -108,23 +147,21 @@ fn read_chain(image: &Elf, address: u64, first: u32, buckets: &[u32], offset: u6
     if let Some(&bad) = buckets.iter().find(|&&bucket| bucket != 0 && bucket < first) {
         return Err(image.error("DT_GNU_HASH buckets", Some(offset), format!("a bucket starts at symbol {bad}, before symoffset ({first})")));
     }
-    let mut chain: Vec<u32> = Vec::new();
-    // The last run is a few entries long; the window grows only if its end mark is not in it.
-    let mut room = u64::from(last - first) + 64;
+    let start = last - first;
+    let mut chain = words_32(image, &image.window("DT_GNU_HASH buckets", address, u64::from(start) * 4)?.bytes);
+    // The last run is a few entries long; more is read only if its end mark does not show up.
+    let mut room = 64;
     loop {
-        let window = image.window_up_to("DT_GNU_HASH chain", address, room * 4)?;
-        let whole = window.bytes.len() - window.bytes.len() % 4;
-        chain.clear();
-        chain.extend(words::<U32<Endianness>>(&window.bytes[..whole]).iter().map(|word| word.get(image.header.endian)));
-        let start = (last - first) as usize;
-        if let Some(run) = chain.get(start..).and_then(|tail| tail.iter().position(|value| value & 1 != 0)) {
-            chain.truncate(start + run + 1);
+        let window = image.window_up_to("DT_GNU_HASH chain", address.wrapping_add(u64::from(start) * 4), room * 4)?;
+        let run = words_32(image, &window.bytes[..window.bytes.len() - window.bytes.len() % 4]);
+        if let Some(end) = run.iter().position(|value| value & 1 != 0) {
+            chain.extend_from_slice(&run[..=end]);
             return Ok(chain);
         }
-        if (chain.len() as u64) < room {
+        if (run.len() as u64) < room {
             return Err(image.error("DT_GNU_HASH chain", Some(window.offset), "the last chain has no end within the segment"));
         }
-        room *= 2;
+        room *= 4;
     }
 }
 
@@ -146,8 +183,9 @@ impl Gnu {
         if start == 0 || index < start || index < self.first {
             return false;
         }
-        let (from, to) = ((start - self.first) as usize, (index - self.first) as usize);
-        self.chain.get(to).is_some_and(|value| value | 1 == hash | 1) && self.chain[from..to].iter().all(|value| value & 1 == 0)
+        let (from, to) = (start - self.first, (index - self.first) as usize);
+        let (Some(value), Some(&run_start)) = (self.chain.get(to), self.run_starts.get(to)) else { return false };
+        value | 1 == hash | 1 && run_start <= from
     }
 
     /// Offset of the table in the file.
@@ -159,24 +197,13 @@ impl Gnu {
 impl Sysv {
     /// Number of symbols, `nchain`.
     pub fn symbol_count(&self) -> u32 {
-        u32::try_from(self.chain.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.owners.len()).unwrap_or(u32::MAX)
     }
 
     /// True if a look-up of `name` meets symbol `index`.
     pub fn reaches(&self, index: u32, name: &[u8]) -> bool {
-        let Some(bucket) = (elf::hash(name) as usize).checked_rem(self.buckets.len()) else { return false };
-        let mut current = self.buckets[bucket];
-        // A chain that is a ring would have more steps than entries.
-        for _ in 0..=self.chain.len() {
-            if current == index {
-                return true;
-            }
-            match self.chain.get(current as usize) {
-                Some(&next) if current != 0 => current = next,
-                _ => return false,
-            }
-        }
-        false
+        let Some(bucket) = elf::hash(name).checked_rem(self.bucket_count) else { return false };
+        self.owners.get(index as usize) == Some(&bucket)
     }
 
     /// Offset of the table in the file.
@@ -185,6 +212,16 @@ impl Sysv {
     }
 }
 
-fn words<T: Pod>(bytes: &[u8]) -> &[T] {
-    pod::slice_from_all_bytes(bytes).unwrap_or_default()
+/// Words of 4 or 8 bytes.
+fn words(image: &Elf, bytes: &[u8], width: u64) -> Vec<u64> {
+    if width == 8 {
+        let words = pod::slice_from_all_bytes::<U64<Endianness>>(bytes).unwrap_or_default();
+        return words.iter().map(|word| word.get(image.header.endian)).collect();
+    }
+    words_32(image, bytes).into_iter().map(u64::from).collect()
+}
+
+fn words_32(image: &Elf, bytes: &[u8]) -> Vec<u32> {
+    let words = pod::slice_from_all_bytes::<U32<Endianness>>(bytes).unwrap_or_default();
+    words.iter().map(|word| word.get(image.header.endian)).collect()
 }

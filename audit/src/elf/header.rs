@@ -29,7 +29,7 @@ pub struct Header {
     pub abi_version: u8,
     /// `e_type`: 2 EXEC, 3 DYN.
     pub file_type: u16,
-    /// `e_machine`: 62 x86-64, 183 AArch64.
+    /// `e_machine`: 62 x86-64, 183 `AArch64`.
     pub machine: u16,
     /// `e_entry`.
     pub entry: u64,

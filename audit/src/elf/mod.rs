@@ -44,6 +44,8 @@ pub struct Elf {
     pub segments: Vec<Segment>,
     /// The dynamic section; empty for a static program.
     pub dynamic: Dynamic,
+    /// The `PT_LOAD`s that take address space, ascending.
+    loads: Vec<Segment>,
     strings: OnceCell<string::Strings>,
 }
 
@@ -72,7 +74,8 @@ impl Elf {
     fn parse(source: Source) -> Result<Self> {
         let header = header::read(&source)?;
         let segments = segment::read(&source, &header)?;
-        let mut image = Self { source, header, segments, dynamic: Dynamic::default(), strings: OnceCell::new() };
+        let loads = segments.iter().filter(|segment| segment.is_mapped()).copied().collect();
+        let mut image = Self { source, header, segments, dynamic: Dynamic::default(), loads, strings: OnceCell::new() };
         image.dynamic = dynamic::read(&image)?;
         Ok(image)
     }
@@ -136,8 +139,10 @@ impl Elf {
             return Err(self.error("PT_INTERP", Some(segment.header_offset), format!("a path of {} bytes", segment.file_size)));
         }
         let bytes = self.source.read("PT_INTERP", segment.offset, segment.file_size)?;
-        let end = memchr::memchr(0, &bytes).unwrap_or(bytes.len());
-        Ok(Some(String::from_utf8_lossy(&bytes[..end]).into_owned()))
+        let Some(end) = memchr::memchr(0, &bytes) else {
+            return Err(self.error("PT_INTERP", Some(segment.offset), "the path has no end within p_filesz"));
+        };
+        Ok(Some(string::printable(&bytes[..end]).into_owned()))
     }
 
     /// The first segment of a type (`segment_type`).
@@ -150,7 +155,7 @@ impl Elf {
         if len == 0 {
             return Ok(Window { bytes: Vec::new(), address, offset: 0 });
         }
-        match segment::locate(&self.segments, address) {
+        match self.locate(address) {
             Some((offset, left)) if len <= left => Ok(Window { bytes: self.source.read(field, offset, len)?, address, offset }),
             Some((offset, left)) => {
                 let problem = format!("{len} bytes at address {address:#x}, but only {left} are left in the segment's part of the file");
@@ -162,7 +167,7 @@ impl Elf {
 
     /// Up to `most` bytes at an address; fewer where the segment's part of the file ends before.
     pub fn window_up_to(&self, field: &str, address: u64, most: u64) -> Result<Window> {
-        match segment::locate(&self.segments, address) {
+        match self.locate(address) {
             Some((offset, left)) => Ok(Window { bytes: self.source.read(field, offset, most.min(left))?, address, offset }),
             None => Err(self.error(field, None, format!("address {address:#x} is in no PT_LOAD's part of the file"))),
         }
@@ -176,6 +181,11 @@ impl Elf {
     /// An error about this file.
     pub fn error(&self, field: &str, offset: Option<u64>, problem: impl Into<String>) -> ElfError {
         self.source.error(field, offset, problem)
+    }
+
+    /// Where an address lies in the file, and how many bytes of the file follow it in its segment; `None` for what comes from no file.
+    pub(crate) fn locate(&self, address: u64) -> Option<(u64, u64)> {
+        segment::locate(&self.loads, address)
     }
 
     fn strings(&self) -> Result<&string::Strings> {

@@ -6,8 +6,8 @@ use object::pod;
 use object::read::elf::{FileHeader, Rel as _, Rela as _};
 
 use super::error::Result;
-use super::header::by_class;
-use super::{Elf, Endianness, Window};
+use super::header::{Header, by_class};
+use super::{Class, Elf, Endianness, Window};
 
 /// What a relocation does, across machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,7 +68,13 @@ pub(super) fn read_symbolic(image: &Elf) -> Result<Vec<Relocation>> {
 }
 
 /// Places that hold an address of this file after loading, as (place, address), sorted by place.
+///
+/// An error for a machine whose relocation numbers this file does not know: an empty list would say that there are none.
 pub(super) fn read_relative(image: &Elf) -> Result<Vec<(u64, u64)>> {
+    if numbers(image.header.machine).is_none() && !image.dynamic.is_empty() {
+        let problem = format!("relocations of {} are not known here", image.header.machine_name());
+        return Err(image.error("e_machine", Some(18), problem));
+    }
     let mut found = Vec::new();
     let mut implicit = Vec::new();
     let mut take = |relocation: Relocation| {
@@ -95,6 +101,7 @@ pub(super) fn read_relative(image: &Elf) -> Result<Vec<(u64, u64)>> {
 /// One table of the dynamic section.
 struct Table {
     name: &'static str,
+    count_name: &'static str,
     address: u64,
     size: u64,
     with_addend: bool,
@@ -106,15 +113,15 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
     let dynamic = &image.dynamic;
     let mut tables = Vec::new();
     let plain = [
-        ("DT_RELA", elf::DT_RELA, "DT_RELASZ", elf::DT_RELASZ, elf::DT_RELACOUNT, true),
-        ("DT_REL", elf::DT_REL, "DT_RELSZ", elf::DT_RELSZ, elf::DT_RELCOUNT, false),
+        ("DT_RELA", elf::DT_RELA, "DT_RELASZ", elf::DT_RELASZ, "DT_RELACOUNT", elf::DT_RELACOUNT, true),
+        ("DT_REL", elf::DT_REL, "DT_RELSZ", elf::DT_RELSZ, "DT_RELCOUNT", elf::DT_RELCOUNT, false),
     ];
-    for (name, tag, size_name, size_tag, count_tag, with_addend) in plain {
+    for (name, tag, size_name, size_tag, count_name, count_tag, with_addend) in plain {
         let Some(address) = dynamic.value(tag) else { continue };
         let Some(size) = dynamic.value(size_tag) else {
             return Err(image.error(size_name, dynamic.offset(tag), format!("{name} without {size_name}")));
         };
-        tables.push(Table { name, address, size, with_addend, relative_run: dynamic.value(count_tag).unwrap_or(0) });
+        tables.push(Table { name, count_name, address, size, with_addend, relative_run: dynamic.value(count_tag).unwrap_or(0) });
     }
     if let Some(address) = dynamic.value(elf::DT_JMPREL) {
         let Some(size) = dynamic.value(elf::DT_PLTRELSZ) else {
@@ -128,6 +135,10 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
                 return Err(image.error("DT_PLTREL", dynamic.offset(elf::DT_PLTREL), problem));
             }
         };
+        if only_form(image).is_some_and(|only| only != with_addend) {
+            let problem = "the other of DT_REL (17) and DT_RELA (7) is this machine's only form: the loader would stop";
+            return Err(image.error("DT_PLTREL", dynamic.offset(elf::DT_PLTREL), problem));
+        }
         // Some linkers let DT_RELASZ cover the PLT's entries as well; they are read once.
         for table in tables.iter_mut().filter(|table| table.with_addend == with_addend) {
             let end = table.address.wrapping_add(table.size);
@@ -135,43 +146,62 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
                 table.size = address - table.address;
             }
         }
-        tables.push(Table { name: "DT_JMPREL", address, size, with_addend, relative_run: 0 });
+        tables.push(Table { name: "DT_JMPREL", count_name: "DT_RELACOUNT", address, size, with_addend, relative_run: 0 });
     }
     Ok(tables)
 }
 
+/// Whether the machine's loaders know RELA (true) or REL (false) entries only; `None` where both are in use.
+fn only_form(image: &Elf) -> Option<bool> {
+    match elf::Machine(image.header.machine) {
+        elf::EM_X86_64 | elf::EM_AARCH64 | elf::EM_PPC64 | elf::EM_PPC | elf::EM_RISCV | elf::EM_S390 | elf::EM_LOONGARCH | elf::EM_ALPHA => {
+            Some(true)
+        }
+        elf::EM_386 => Some(false),
+        _ => None,
+    }
+}
+
 fn read_table<H: FileHeader<Endian = Endianness>>(image: &Elf, table: &Table, skip: u64, take: &mut dyn FnMut(Relocation)) -> Result<()> {
     let entry = if table.with_addend { size_of::<H::Rela>() } else { size_of::<H::Rel>() } as u64;
+    let dynamic = &image.dynamic;
+    let (entry_name, entry_tag) = if table.with_addend { ("DT_RELAENT", elf::DT_RELAENT) } else { ("DT_RELENT", elf::DT_RELENT) };
+    if let Some(claimed) = dynamic.value(entry_tag).filter(|&claimed| claimed != entry) {
+        return Err(image.error(entry_name, dynamic.offset(entry_tag), format!("{claimed} where this class has entries of {entry} bytes")));
+    }
     if !table.size.is_multiple_of(entry) {
         let problem = format!("a size of {} bytes is no multiple of the entry's {entry}", table.size);
         return Err(image.error(table.name, None, problem));
     }
-    let skipped = skip.checked_mul(entry).filter(|&skipped| skipped <= table.size);
-    let Some(skipped) = skipped else {
-        let problem = format!("DT_RELACOUNT of {skip} entries is more than the table holds ({})", table.size / entry);
-        return Err(image.error(table.name, None, problem));
-    };
+    if table.relative_run > table.size / entry {
+        let problem = format!("{} entries are more than the table holds ({})", table.relative_run, table.size / entry);
+        return Err(image.error(table.count_name, None, problem));
+    }
+    // One entry of the run is read even where the run is passed over: linkers sort it first, so that its last entry tells whether it ends here.
+    let skip = skip.saturating_sub(1);
+    let skipped = skip * entry;
     let window = image.window(table.name, table.address.wrapping_add(skipped), table.size - skipped)?;
-    let (endian, machine) = (image.header.endian, image.header.machine);
+    let endian = image.header.endian;
+    let mut index = skip;
+    let mut take = |relocation: Relocation| {
+        if index < table.relative_run && relocation.symbol != 0 {
+            let at = window.offset + (index - skip) * entry;
+            let problem = format!("{} entries are relative, yet entry {index} names symbol {}", table.relative_run, relocation.symbol);
+            return Err(image.error(table.count_name, Some(at), problem));
+        }
+        index += 1;
+        take(relocation);
+        Ok(())
+    };
     if table.with_addend {
         for raw in pod::slice_from_all_bytes::<H::Rela>(&window.bytes).unwrap_or_default() {
-            take(Relocation {
-                place: raw.r_offset(endian).into(),
-                symbol: raw.r_sym(endian, false),
-                kind: kind(machine, raw.r_type(endian, false).0),
-                addend: raw.r_addend(endian).into(),
-                implicit_addend: false,
-            });
+            let (symbol, kind) = split_info(&image.header, raw.r_info(endian, false).into());
+            take(Relocation { place: raw.r_offset(endian).into(), symbol, kind, addend: raw.r_addend(endian).into(), implicit_addend: false })?;
         }
     } else {
         for raw in pod::slice_from_all_bytes::<H::Rel>(&window.bytes).unwrap_or_default() {
-            take(Relocation {
-                place: raw.r_offset(endian).into(),
-                symbol: raw.r_sym(endian),
-                kind: kind(machine, raw.r_type(endian).0),
-                addend: 0,
-                implicit_addend: true,
-            });
+            let (symbol, kind) = split_info(&image.header, raw.r_info(endian).into());
+            take(Relocation { place: raw.r_offset(endian).into(), symbol, kind, addend: 0, implicit_addend: true })?;
         }
     }
     Ok(())
@@ -180,39 +210,70 @@ fn read_table<H: FileHeader<Endian = Endianness>>(image: &Elf, table: &Table, sk
 /// `DT_RELR`: addresses, and bit maps of the words after them.
 fn read_relr(image: &Elf) -> Result<Vec<u64>> {
     let dynamic = &image.dynamic;
-    let (Some(address), Some(size)) = (dynamic.value(elf::DT_RELR), dynamic.value(elf::DT_RELRSZ)) else { return Ok(Vec::new()) };
-    let window = image.window("DT_RELR", address, size)?;
     let word = image.header.word_size();
     let endian = image.header.endian;
-    let entries: Vec<u64> = if word == 8 {
-        pod::slice_from_all_bytes::<U64<Endianness>>(&window.bytes).unwrap_or_default().iter().map(|entry| entry.get(endian)).collect()
-    } else {
-        pod::slice_from_all_bytes::<U32<Endianness>>(&window.bytes).unwrap_or_default().iter().map(|entry| entry.get(endian).into()).collect()
-    };
-    let mut places = Vec::new();
-    let mut next = 0_u64;
-    for (index, entry) in entries.into_iter().enumerate() {
-        let at = Some(window.offset + index as u64 * word);
-        if entry & 1 == 0 {
-            places.push(in_file(image, at, entry)?);
-            next = entry.wrapping_add(word);
+    let mut places = Places { image, found: Vec::new(), segment_end: 0 };
+    let kinds = [
+        ("DT_RELR", elf::DT_RELR, "DT_RELRSZ", elf::DT_RELRSZ, "DT_RELRENT", elf::DT_RELRENT),
+        ("DT_ANDROID_RELR", elf::DT_ANDROID_RELR, "DT_ANDROID_RELRSZ", elf::DT_ANDROID_RELRSZ, "DT_ANDROID_RELRENT", elf::DT_ANDROID_RELRENT),
+    ];
+    for (name, tag, size_name, size_tag, entry_name, entry_tag) in kinds {
+        let Some(address) = dynamic.value(tag) else { continue };
+        let Some(size) = dynamic.value(size_tag) else {
+            return Err(image.error(size_name, dynamic.offset(tag), format!("{name} without {size_name}")));
+        };
+        if let Some(claimed) = dynamic.value(entry_tag).filter(|&claimed| claimed != word) {
+            return Err(image.error(entry_name, dynamic.offset(entry_tag), format!("{claimed} where this class has entries of {word} bytes")));
+        }
+        if !size.is_multiple_of(word) {
+            return Err(image.error(size_name, dynamic.offset(size_tag), format!("{size} bytes are no multiple of the entry's {word}")));
+        }
+        let window = image.window(name, address, size)?;
+        let entries: Vec<u64> = if word == 8 {
+            pod::slice_from_all_bytes::<U64<Endianness>>(&window.bytes).unwrap_or_default().iter().map(|entry| entry.get(endian)).collect()
         } else {
-            for bit in 1..word * 8 {
-                if entry >> bit & 1 != 0 {
-                    places.push(in_file(image, at, next.wrapping_add((bit - 1) * word))?);
-                }
+            pod::slice_from_all_bytes::<U32<Endianness>>(&window.bytes).unwrap_or_default().iter().map(|entry| entry.get(endian).into()).collect()
+        };
+        let mut next = 0_u64;
+        for (index, entry) in entries.into_iter().enumerate() {
+            let at = window.offset + index as u64 * word;
+            if entry & 1 == 0 {
+                places.push(name, at, entry)?;
+                next = entry.wrapping_add(word);
+                continue;
+            }
+            for bit in (1..word * 8).filter(|bit| entry >> bit & 1 != 0) {
+                places.push(name, at, next.wrapping_add((bit - 1) * word))?;
             }
             next = next.wrapping_add((word * 8 - 1) * word);
         }
     }
-    Ok(places)
+    Ok(places.found)
 }
 
-/// A relocated place must be in the file: this also bounds how far a few bytes of bit map can expand.
-fn in_file(image: &Elf, at: Option<u64>, place: u64) -> Result<u64> {
-    match super::segment::locate(&image.segments, place) {
-        Some(_) => Ok(place),
-        None => Err(image.error("DT_RELR", at, format!("relocates address {place:#x}, which no PT_LOAD takes from the file"))),
+/// Places that `DT_RELR` relocates. Each lies in the file and above the one before it: this bounds how far a few bytes of bit map can expand.
+struct Places<'a> {
+    image: &'a Elf,
+    found: Vec<u64>,
+    /// Where the file's part of the segment of the last place ends.
+    segment_end: u64,
+}
+
+impl Places<'_> {
+    fn push(&mut self, field: &str, at: u64, place: u64) -> Result<()> {
+        if let Some(&last) = self.found.last().filter(|&&last| place <= last) {
+            let problem = format!("relocates address {place:#x} after {last:#x}, where addresses ascend");
+            return Err(self.image.error(field, Some(at), problem));
+        }
+        if place >= self.segment_end || self.found.is_empty() {
+            let Some((_, left)) = self.image.locate(place) else {
+                let problem = format!("relocates address {place:#x}, which no PT_LOAD takes from the file");
+                return Err(self.image.error(field, Some(at), problem));
+            };
+            self.segment_end = place + left;
+        }
+        self.found.push(place);
+        Ok(())
     }
 }
 
@@ -224,11 +285,12 @@ fn read_addends(image: &Elf, places: &[u64]) -> Result<Vec<(u64, u64)>> {
     let mut window: Option<Window> = None;
     let mut found = Vec::with_capacity(places.len());
     for &place in places {
-        let holds = |window: &Window| place >= window.address && (place - window.address) as usize + word <= window.bytes.len();
+        let at = |window: &Window| place.checked_sub(window.address).and_then(|skip| usize::try_from(skip).ok());
+        let holds = |window: &Window| at(window).is_some_and(|skip| skip < window.bytes.len().saturating_sub(word - 1));
         if !window.as_ref().is_some_and(holds) {
-            window = Some(image.window_up_to("DT_RELR", place, WINDOW)?);
+            window = Some(image.window_up_to("r_offset", place, WINDOW)?);
         }
-        let Some(bytes) = window.as_ref().and_then(|window| window.bytes.get((place - window.address) as usize..)) else { continue };
+        let Some(bytes) = window.as_ref().and_then(|window| window.bytes.get(at(window)?..)) else { continue };
         let value = if word == 8 {
             pod::from_bytes::<U64<Endianness>>(bytes).map(|(value, _)| value.get(endian))
         } else {
@@ -258,7 +320,7 @@ fn read_android(image: &Elf, take: &mut dyn FnMut(Relocation)) -> Result<()> {
         let cut = || fail("the packed numbers are cut short");
         let total = numbers.next().ok_or_else(cut)?;
         // Grouped entries take no bytes of their own, so the file's size has to bound them: each patches a word of the file.
-        let most = i64::try_from(image.len() / 4).unwrap_or(i64::MAX);
+        let most = i64::try_from(image.len() / image.header.word_size()).unwrap_or(i64::MAX);
         if !(0..=most).contains(&total) {
             return Err(fail(&format!("announces {total} relocations in a file of {} bytes", image.len())));
         }
@@ -290,11 +352,7 @@ fn read_android(image: &Elf, take: &mut dyn FnMut(Relocation)) -> Result<()> {
                 if has_addend && !by_addend {
                     addend = addend.wrapping_add(numbers.next().ok_or_else(cut)?);
                 }
-                let (symbol, number) = match image.header.class {
-                    super::Class::Elf64 => ((info >> 32) as u32, info as u32),
-                    super::Class::Elf32 => ((info >> 8) as u32, info as u32 & 0xff),
-                };
-                let kind = kind(image.header.machine, number);
+                let (symbol, kind) = split_info(&image.header, info);
                 take(Relocation { place: place.cast_unsigned(), symbol, kind, addend, implicit_addend: !with_addend });
             }
             done += size;
@@ -329,23 +387,63 @@ impl Sleb<'_> {
     }
 }
 
-/// Relocation numbers of the machines whose libraries this crate meets (psABI supplements).
+/// `r_info`: the symbol's index and what the relocation does.
+fn split_info(header: &Header, info: u64) -> (u32, RelocationKind) {
+    let (symbol, number) = match header.class {
+        Class::Elf32 => ((info >> 8) as u32, info as u32 & 0xff),
+        // Little-endian MIPS keeps the big-endian order of the fields: the symbol first, then three types of a byte each.
+        Class::Elf64 if elf::Machine(header.machine) == elf::EM_MIPS && header.endian == Endianness::Little => {
+            (info as u32, ((info >> 32) as u32).swap_bytes())
+        }
+        Class::Elf64 => ((info >> 32) as u32, info as u32),
+    };
+    (symbol, kind(header.machine, number))
+}
+
+/// Relocation numbers of one machine's psABI supplement.
+struct Numbers {
+    machine: elf::Machine,
+    absolute: &'static [u32],
+    copy: u32,
+    glob_dat: u32,
+    jump_slot: u32,
+    relative: &'static [u32],
+    irelative: &'static [u32],
+    tls: &'static [u32],
+}
+
+/// A number that no relocation has, for machines that lack a kind.
+const NONE: u32 = u32::MAX;
+
+/// The machines whose libraries this crate meets.
+#[rustfmt::skip]
+const MACHINES: [Numbers; 10] = [
+    Numbers { machine: elf::EM_X86_64, absolute: &[1, 10], copy: 5, glob_dat: 6, jump_slot: 7, relative: &[8, 38], irelative: &[37], tls: &[16, 17, 18, 36] },
+    Numbers { machine: elf::EM_AARCH64, absolute: &[257], copy: 1024, glob_dat: 1025, jump_slot: 1026, relative: &[1027], irelative: &[1032], tls: &[1028, 1029, 1030, 1031] },
+    Numbers { machine: elf::EM_386, absolute: &[1], copy: 5, glob_dat: 6, jump_slot: 7, relative: &[8], irelative: &[42], tls: &[14, 35, 36, 37, 41] },
+    Numbers { machine: elf::EM_ARM, absolute: &[2], copy: 20, glob_dat: 21, jump_slot: 22, relative: &[23], irelative: &[160], tls: &[13, 17, 18, 19] },
+    Numbers { machine: elf::EM_PPC64, absolute: &[38], copy: 19, glob_dat: 20, jump_slot: 21, relative: &[22], irelative: &[247, 248], tls: &[68, 73, 78] },
+    Numbers { machine: elf::EM_PPC, absolute: &[1], copy: 19, glob_dat: 20, jump_slot: 21, relative: &[22], irelative: &[248], tls: &[68, 73, 78] },
+    Numbers { machine: elf::EM_RISCV, absolute: &[1, 2], copy: 4, glob_dat: NONE, jump_slot: 5, relative: &[3], irelative: &[58], tls: &[6, 7, 8, 9, 10, 11, 12] },
+    Numbers { machine: elf::EM_S390, absolute: &[4, 22], copy: 9, glob_dat: 10, jump_slot: 11, relative: &[12], irelative: &[61], tls: &[54, 55, 56] },
+    Numbers { machine: elf::EM_LOONGARCH, absolute: &[1, 2], copy: 4, glob_dat: NONE, jump_slot: 5, relative: &[3], irelative: &[12], tls: &[6, 7, 8, 9, 10, 11, 13, 14] },
+    Numbers { machine: elf::EM_ALPHA, absolute: &[2], copy: 24, glob_dat: 25, jump_slot: 26, relative: &[27], irelative: &[], tls: &[31, 33, 38] },
+];
+
+fn numbers(machine: u16) -> Option<&'static Numbers> {
+    MACHINES.iter().find(|numbers| numbers.machine.0 == machine)
+}
+
 fn kind(machine: u16, number: u32) -> RelocationKind {
-    use RelocationKind::{Absolute, Copy, GlobDat, IRelative, JumpSlot, Other, Relative, Tls};
-    match (elf::Machine(machine), number) {
-        (elf::EM_X86_64, 1) | (elf::EM_386, 1) | (elf::EM_AARCH64, 257) | (elf::EM_ARM, 2) | (elf::EM_RISCV, 1 | 2) => Absolute,
-        (elf::EM_X86_64 | elf::EM_386, 5) | (elf::EM_AARCH64, 1024) | (elf::EM_ARM, 20) | (elf::EM_RISCV, 4) => Copy,
-        (elf::EM_X86_64 | elf::EM_386, 6) | (elf::EM_AARCH64, 1025) | (elf::EM_ARM, 21) => GlobDat,
-        (elf::EM_X86_64 | elf::EM_386, 7) | (elf::EM_AARCH64, 1026) | (elf::EM_ARM, 22) | (elf::EM_RISCV, 5) => JumpSlot,
-        (elf::EM_X86_64 | elf::EM_386, 8) | (elf::EM_AARCH64, 1027) | (elf::EM_ARM, 23) | (elf::EM_RISCV, 3) => Relative,
-        (elf::EM_X86_64, 37) | (elf::EM_386, 42) | (elf::EM_AARCH64, 1032) | (elf::EM_ARM, 160) | (elf::EM_RISCV, 58) => IRelative,
-        (elf::EM_X86_64, 16..=18 | 36) | (elf::EM_386, 14 | 35..=37 | 41) | (elf::EM_AARCH64, 1028..=1031) | (elf::EM_ARM, 17..=19 | 13) => Tls,
-        (elf::EM_RISCV, 6..=11) => Tls,
-        (elf::EM_PPC64, 38) | (elf::EM_S390, 22) | (elf::EM_LOONGARCH, 2) => Absolute,
-        (elf::EM_PPC64, 19) | (elf::EM_S390, 9) | (elf::EM_LOONGARCH, 4) => Copy,
-        (elf::EM_PPC64, 20) | (elf::EM_S390, 10) => GlobDat,
-        (elf::EM_PPC64, 21) | (elf::EM_S390, 11) | (elf::EM_LOONGARCH, 5) => JumpSlot,
-        (elf::EM_PPC64, 22) | (elf::EM_S390, 12) | (elf::EM_LOONGARCH, 3) => Relative,
-        (_, number) => Other(number),
+    let Some(numbers) = numbers(machine) else { return RelocationKind::Other(number) };
+    match number {
+        _ if number == numbers.glob_dat => RelocationKind::GlobDat,
+        _ if number == numbers.jump_slot => RelocationKind::JumpSlot,
+        _ if number == numbers.copy => RelocationKind::Copy,
+        _ if numbers.absolute.contains(&number) => RelocationKind::Absolute,
+        _ if numbers.relative.contains(&number) => RelocationKind::Relative,
+        _ if numbers.irelative.contains(&number) => RelocationKind::IRelative,
+        _ if numbers.tls.contains(&number) => RelocationKind::Tls,
+        _ => RelocationKind::Other(number),
     }
 }

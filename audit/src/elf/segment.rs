@@ -61,6 +61,26 @@ impl Segment {
         self.flags & 2 != 0
     }
 
+    /// True for a `PT_LOAD` that takes any address space.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.kind == segment_type::LOAD && self.memory_size.max(self.file_size) > 0
+    }
+
+    /// Why `next`, the `PT_LOAD` after this one in the table, cannot stand beside it. The gABI wants ascending addresses; loaders map whole
+    /// pages one over the other, so that two segments in one page must show the same bytes of the file.
+    fn conflict(&self, next: &Self) -> Option<&'static str> {
+        let end = self.address + self.file_size;
+        if next.address < self.address {
+            return Some("lies below");
+        }
+        if next.address < end {
+            return Some("overlaps");
+        }
+        let same_page = self.file_size > 0 && (end - 1) / PAGE == next.address / PAGE;
+        let same_bytes = self.address.wrapping_sub(self.offset) == next.address.wrapping_sub(next.offset);
+        (same_page && !same_bytes).then_some("puts other bytes of the file into the last page of")
+    }
+
     /// Bytes of the file from `address` to the end of what this segment takes from the file; `None` if it holds no byte there.
     fn file_bytes_from(&self, address: u64) -> Option<(u64, u64)> {
         let skip = address.checked_sub(self.address)?;
@@ -69,15 +89,24 @@ impl Segment {
     }
 }
 
+/// The smallest page that a loader maps; the segments of a file never share one unless they show the same bytes in it.
+const PAGE: u64 = 4096;
+
+/// How often the segments may take the file's bytes in all. Linkers take each byte once; without a bound, a table of 65,535 headers would
+/// make a small file stand for gigabytes of addresses.
+const MOST_TAKEN: u64 = 4;
+
 /// Reads all program headers and checks that what is loaded lies in the file and in the address space.
 pub(super) fn read(source: &Source, header: &Header) -> Result<Vec<Segment>> {
     let segments = by_class!(header.class, read_table(source, header))?;
-    for (index, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.kind == segment_type::LOAD) {
+    let mut taken = 0_u64;
+    let mut before: Option<(usize, Segment)> = None;
+    for (index, &segment) in segments.iter().enumerate().filter(|(_, segment)| segment.is_mapped()) {
         let field = |name: &str| format!("PT_LOAD[{index}] {name}");
         let at = Some(segment.header_offset);
         if segment.offset.checked_add(segment.file_size).is_none_or(|end| end > source.len()) {
             let problem = format!(
-                "the segment takes {} bytes from {:#x} of a file of {} bytes: the file is cut short, or the header is wrong",
+                "the segment takes {} bytes from {:#x} of a file of {} bytes: the file is cut short, a debug-only file, or the header is wrong",
                 segment.file_size,
                 segment.offset,
                 source.len()
@@ -90,6 +119,15 @@ pub(super) fn read(source: &Source, header: &Header) -> Result<Vec<Segment>> {
         if segment.file_size > segment.memory_size {
             return Err(source.error(&field("p_filesz"), at, format!("{} is more than p_memsz ({})", segment.file_size, segment.memory_size)));
         }
+        taken = taken.saturating_add(segment.file_size);
+        if taken > source.len().saturating_mul(MOST_TAKEN) {
+            let problem = format!("the segments take {taken} bytes from a file of {}: they repeat it", source.len());
+            return Err(source.error(&field("p_filesz"), at, problem));
+        }
+        if let Some((earlier, problem)) = before.and_then(|(earlier, other)| Some((earlier, other.conflict(&segment)?))) {
+            return Err(source.error(&field("p_vaddr"), at, format!("{problem} PT_LOAD[{earlier}]: what a loader sees there depends on the loader")));
+        }
+        before = Some((index, segment));
     }
     Ok(segments)
 }
@@ -117,7 +155,8 @@ fn read_table<H: FileHeader<Endian = Endianness>>(source: &Source, header: &Head
 
 /// Where `address` lies in the file, and how many bytes of the file follow it in its segment.
 ///
-/// Where segments overlap the later one wins, as it does when the loader maps them one over the other.
-pub(super) fn locate(segments: &[Segment], address: u64) -> Option<(u64, u64)> {
-    segments.iter().rev().filter(|segment| segment.kind == segment_type::LOAD).find_map(|segment| segment.file_bytes_from(address))
+/// `loads` are the mapped segments alone; they ascend and do not overlap ([`read`]).
+pub(super) fn locate(loads: &[Segment], address: u64) -> Option<(u64, u64)> {
+    let after = loads.partition_point(|segment| segment.address <= address);
+    loads.get(after.checked_sub(1)?)?.file_bytes_from(address)
 }

@@ -7,6 +7,9 @@ use std::path::Path;
 
 use super::error::{ElfError, Result};
 
+/// No table that is read in one piece is larger; a sparse file could claim any size.
+const MOST_AT_ONCE: u64 = 1 << 30;
+
 /// A file opened for reading by offset, or bytes that are already in memory (an archive member, a fuzzer's input).
 #[derive(Debug)]
 pub struct Source {
@@ -67,6 +70,9 @@ impl Source {
             let problem = format!("{len} bytes from {offset:#x} leave the file of {} bytes (cut short, or a wrong field)", self.len);
             return Err(self.error(field, Some(offset), problem));
         };
+        if len > MOST_AT_ONCE {
+            return Err(self.error(field, Some(offset), format!("{len} bytes, where no table has more than {MOST_AT_ONCE}")));
+        }
         match &self.backing {
             Backing::Bytes(bytes) => Ok(bytes[start..start + size].to_vec()),
             Backing::File(file) => {

@@ -1,6 +1,7 @@
 //! `DT_STRTAB`: names by offset.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use object::elf;
 
@@ -36,6 +37,11 @@ impl Strings {
         Ok(&rest[..end])
     }
 
+    /// A meter for one reader's names.
+    pub(super) fn meter(&self) -> Meter {
+        Meter { left: self.bytes.len() as u64 * 8 + (1 << 16), table: self.bytes.len() }
+    }
+
     /// Size in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -47,21 +53,41 @@ impl Strings {
     }
 }
 
+/// Counts the bytes of all names that one reader takes from the table.
+///
+/// Linkers let names share their ends, and several symbols one name, so the sum may pass the table's size, but not by much. Thousands of entries
+/// that all name one string of a megabyte would cost gigabytes of copying and hashing.
+pub(super) struct Meter {
+    left: u64,
+    table: usize,
+}
+
+impl Meter {
+    /// Counts one name, an error once they add up to more than eight times the table.
+    pub(super) fn count(&mut self, image: &Elf, field: &str, field_offset: u64, len: usize) -> Result<()> {
+        if let Some(left) = self.left.checked_sub(len as u64) {
+            self.left = left;
+            return Ok(());
+        }
+        let problem = format!("the names up to here add up to over eight times the {} bytes of DT_STRTAB: they repeat it", self.table);
+        Err(image.error(field, Some(field_offset), problem))
+    }
+}
+
 /// Text for people and JSON: bytes that are not UTF-8 as `\xNN`.
 pub(super) fn printable(bytes: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => {
-            let mut text = String::with_capacity(bytes.len() + 8);
-            for chunk in bytes.utf8_chunks() {
-                text.push_str(chunk.valid());
-                for byte in chunk.invalid() {
-                    text.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-            Cow::Owned(text)
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
         }
     }
+    Cow::Owned(text)
 }
 
 /// Reads the table that `DT_STRTAB` and `DT_STRSZ` describe.

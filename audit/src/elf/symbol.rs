@@ -1,7 +1,7 @@
 //! `DT_SYMTAB` and `DT_VERSYM`: the dynamic symbols, each with its version node.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use object::elf;
 use object::endian::U16;
@@ -114,6 +114,10 @@ pub struct Symbol<'a> {
     pub version_index: Option<u16>,
     /// The name as the file has it, for hashing.
     raw_name: &'a [u8],
+    /// Offset in the file of the entry, for messages.
+    offset: u64,
+    /// The absolute symbol that the linker leaves for a version node, named like it.
+    node_marker: bool,
 }
 
 impl Symbol<'_> {
@@ -153,7 +157,7 @@ enum VersionName {
 impl SymbolTable<'_> {
     /// Exports: defined symbols with GLOBAL or WEAK binding, the ABS markers of version nodes left out.
     pub fn exports(&self) -> impl Iterator<Item = &Symbol<'_>> {
-        self.symbols.iter().filter(|symbol| symbol.is_export() && !self.is_node_marker(symbol))
+        self.symbols.iter().filter(|symbol| symbol.is_export() && !symbol.node_marker)
     }
 
     /// Imports: undefined symbols with GLOBAL or WEAK binding.
@@ -162,6 +166,9 @@ impl SymbolTable<'_> {
     }
 
     /// The version of a symbol; `None` for unversioned ones and for the base version.
+    ///
+    /// Index 0 (`VER_NDX_LOCAL`) counts as unversioned too: glibc and musl bind such an export like one of index 1. Any other index has an
+    /// entry in `DT_VERDEF` or `DT_VERNEED`; a table where one has none is not read at all.
     pub fn version(&self, symbol: &Symbol<'_>) -> Option<Version<'_>> {
         let raw = symbol.version_index?;
         let hidden = raw & elf::VERSYM_HIDDEN.0 != 0;
@@ -179,11 +186,6 @@ impl SymbolTable<'_> {
     pub fn get(&self, index: u32) -> Option<&Symbol<'_>> {
         self.symbols.get((index as usize).checked_sub(1)?)
     }
-
-    /// The linker leaves an absolute symbol named like each version node the file defines.
-    fn is_node_marker(&self, symbol: &Symbol<'_>) -> bool {
-        symbol.place == Place::Absolute && self.versions.definitions.iter().any(|definition| definition.name == symbol.name)
-    }
 }
 
 /// Reads the whole table.
@@ -194,8 +196,18 @@ pub(super) fn read(image: &Elf) -> Result<SymbolTable<'_>> {
         return Ok(SymbolTable { symbols: Vec::new(), versions, by_index });
     };
     let tables = hash::read(image)?;
-    let count = count(image, address, &tables)?;
-    let symbols = by_class!(image.header.class, read_entries(image, address, count))?;
+    let named = highest_named(image)?;
+    let count = count(image, address, &tables, named)?;
+    if count <= named {
+        let problem = format!("a relocation names symbol {named}, but the hash table ends before symbol {count}");
+        return Err(image.error("r_info", image.dynamic.offset(elf::DT_SYMTAB), problem));
+    }
+    let mut symbols = by_class!(image.header.class, read_entries(image, address, count))?;
+    check_versions(image, &symbols, &by_index)?;
+    let nodes: HashSet<&str> = versions.definitions.iter().map(|definition| definition.name.as_str()).collect();
+    for symbol in symbols.iter_mut().filter(|symbol| symbol.place == Place::Absolute) {
+        symbol.node_marker = nodes.contains(symbol.name.as_ref());
+    }
     check_reachable(image, &tables, &symbols)?;
     Ok(SymbolTable { symbols, versions, by_index })
 }
@@ -220,11 +232,30 @@ fn index_versions(image: &Elf, versions: &Versions) -> Result<HashMap<u16, Versi
     Ok(by_index)
 }
 
+/// Every index of `DT_VERSYM` from 2 on must stand for a version: for one without, the loader reads past its own table.
+fn check_versions(image: &Elf, symbols: &[Symbol<'_>], by_index: &HashMap<u16, VersionName>) -> Result<()> {
+    for symbol in symbols {
+        let Some(index) = symbol.version_index.map(|raw| raw & elf::VERSYM_VERSION) else { continue };
+        if index > elf::VER_NDX_GLOBAL.0 && !by_index.contains_key(&index) {
+            let problem =
+                format!("symbol {} ({}) has version index {index}, which no entry of DT_VERDEF or DT_VERNEED has", symbol.index, symbol.name);
+            let table = image.dynamic.value(elf::DT_VERSYM).and_then(|address| image.locate(address));
+            return Err(image.error("DT_VERSYM", table.map(|(offset, _)| offset + u64::from(symbol.index) * 2), problem));
+        }
+    }
+    Ok(())
+}
+
+/// The highest index that a relocation names; 0 if none names a symbol.
+fn highest_named(image: &Elf) -> Result<u64> {
+    Ok(image.symbolic_relocations()?.iter().map(|relocation| u64::from(relocation.symbol)).max().unwrap_or(0))
+}
+
 /// How many symbols there are.
 ///
 /// The hash tables know: the loader's own first. A GNU table without a chain (a file that only imports) does not count the
-/// imports; then `DT_HASH`, or the distance to the next table, checked against what relocations name.
-fn count(image: &Elf, address: u64, tables: &Tables) -> Result<u64> {
+/// imports; then `DT_HASH`, or the distance to the next table, checked against the highest symbol that relocations name.
+fn count(image: &Elf, address: u64, tables: &Tables, named: u64) -> Result<u64> {
     match tables {
         Tables::Gnu(gnu) => {
             if let Some(count) = gnu.symbol_count() {
@@ -240,18 +271,22 @@ fn count(image: &Elf, address: u64, tables: &Tables) -> Result<u64> {
         Tables::Sysv(sysv) => return Ok(sysv.symbol_count().into()),
         Tables::None => {}
     }
-    count_by_layout(image, address)
+    count_by_layout(image, address, named)
 }
 
-fn count_by_layout(image: &Elf, address: u64) -> Result<u64> {
-    let named = image.symbolic_relocations()?.iter().map(|relocation| u64::from(relocation.symbol) + 1).max().unwrap_or(1);
-    let entry = symbol_size(image);
-    let Some(end) = image.dynamic.table_addresses().filter(|&table| table > address).min() else {
-        return Ok(named);
+fn count_by_layout(image: &Elf, address: u64, named: u64) -> Result<u64> {
+    let next_table = image.dynamic.table_addresses().filter(|&table| table > address).min();
+    let segment_end = image.locate(address).map(|(_, left)| address + left);
+    let Some(end) = next_table.into_iter().chain(segment_end).min() else {
+        return Err(image.error(
+            "DT_SYMTAB",
+            image.dynamic.offset(elf::DT_SYMTAB),
+            format!("address {address:#x} is in no PT_LOAD's part of the file"),
+        ));
     };
-    let fits = (end - address) / entry;
-    if fits < named {
-        let problem = format!("relocations name symbol {}, but the next table leaves room for {fits} symbols only", named - 1);
+    let fits = (end - address) / symbol_size(image);
+    if fits <= named {
+        let problem = format!("relocations name symbol {named}, but the next table leaves room for {fits} symbols only");
         return Err(image.error("DT_SYMTAB", image.dynamic.offset(elf::DT_SYMTAB), problem));
     }
     Ok(fits)
@@ -265,7 +300,7 @@ fn symbol_size(image: &Elf) -> u64 {
     }
 }
 
-fn read_entries<'a, H: FileHeader<Endian = Endianness>>(image: &'a Elf, address: u64, count: u64) -> Result<Vec<Symbol<'a>>> {
+fn read_entries<H: FileHeader<Endian = Endianness>>(image: &Elf, address: u64, count: u64) -> Result<Vec<Symbol<'_>>> {
     let entry = size_of::<H::Sym>() as u64;
     let dynamic = &image.dynamic;
     if let Some(size) = dynamic.value(elf::DT_SYMENT)
@@ -282,10 +317,12 @@ fn read_entries<'a, H: FileHeader<Endian = Endianness>>(image: &'a Elf, address:
     };
     let versym = versym.as_ref().map(|window| pod::slice_from_all_bytes::<U16<Endianness>>(&window.bytes).unwrap_or_default());
     let endian = image.header.endian;
+    let mut meter = strings.meter();
     let mut symbols = Vec::with_capacity(raw.len().saturating_sub(1));
     for (index, raw) in raw.iter().enumerate().skip(1) {
         let at = window.offset + index as u64 * entry;
         let raw_name = strings.raw(image, "st_name", Some(at), raw.st_name(endian).into())?;
+        meter.count(image, "st_name", at, raw_name.len())?;
         symbols.push(Symbol {
             index: index as u32,
             name: string::printable(raw_name),
@@ -322,25 +359,29 @@ fn read_entries<'a, H: FileHeader<Endian = Endianness>>(image: &'a Elf, address:
             value: raw.st_value(endian).into(),
             size: raw.st_size(endian).into(),
             version_index: versym.and_then(|table| table.get(index)).map(|entry| entry.get(endian)),
+            offset: at,
+            node_marker: false,
         });
     }
     Ok(symbols)
 }
 
 /// Every export must be where the loader's look-up finds it, or the file says one thing and the loader does another.
+/// Hidden and internal symbols need not be: the loader passes over them.
 fn check_reachable(image: &Elf, tables: &Tables, symbols: &[Symbol<'_>]) -> Result<()> {
-    for symbol in symbols.iter().filter(|symbol| symbol.is_export()) {
+    let seen_by_others = |symbol: &&Symbol<'_>| symbol.is_export() && matches!(symbol.visibility, Visibility::Default | Visibility::Protected);
+    for symbol in symbols.iter().filter(seen_by_others) {
         let (reached, field, offset) = match tables {
-            Tables::Gnu(gnu) => (gnu.reaches(symbol.index, symbol.raw_name), "DT_GNU_HASH", Some(gnu.offset())),
-            Tables::Sysv(sysv) => (sysv.reaches(symbol.index, symbol.raw_name), "DT_HASH", Some(sysv.offset())),
-            Tables::None => (false, "DT_GNU_HASH", image.dynamic.offset(elf::DT_SYMTAB)),
+            Tables::Gnu(gnu) => (gnu.reaches(symbol.index, symbol.raw_name), "DT_GNU_HASH", gnu.offset()),
+            Tables::Sysv(sysv) => (sysv.reaches(symbol.index, symbol.raw_name), "DT_HASH", sysv.offset()),
+            Tables::None => (false, "DT_GNU_HASH or DT_HASH (there is none)", symbol.offset),
         };
         if !reached {
             let problem = format!(
                 "a look-up of {} does not reach symbol {} of DT_SYMTAB: the loader would not find what the symbol table lists",
                 symbol.name, symbol.index
             );
-            return Err(image.error(field, offset, problem));
+            return Err(image.error(field, Some(offset), problem));
         }
     }
     Ok(())

@@ -9,6 +9,9 @@ use super::error::Result;
 use super::string::Strings;
 use super::{Endianness, Window};
 
+/// Bytes of version chain read at first; most files need no more.
+const FIRST_BYTES: u64 = 1 << 12;
+
 /// Bytes of version chain read at most: 65,535 nodes fit many times over.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -51,29 +54,42 @@ pub struct Versions {
 /// Reads both chains.
 pub(super) fn read(image: &Elf) -> Result<Versions> {
     let strings = image.strings()?;
+    let dynamic = &image.dynamic;
+    for (name, tag) in [("DT_VERNEED", elf::DT_VERNEED), ("DT_VERDEF", elf::DT_VERDEF)] {
+        if dynamic.has(tag) && !dynamic.has(elf::DT_VERSYM) {
+            let problem = format!("missing beside {name}: nothing says which symbol has which version");
+            return Err(image.error("DT_VERSYM", dynamic.offset(tag), problem));
+        }
+    }
     Ok(Versions { definitions: read_definitions(image, strings)?, requirements: read_requirements(image, strings)? })
 }
 
 /// A chain of version records: its bytes, and a cursor that only moves forward.
 struct Chain<'a> {
     image: &'a Elf,
+    name: &'static str,
     window: Window,
     endian: Endianness,
 }
 
 impl<'a> Chain<'a> {
     /// Opens the chain at a tag, and says how many entries its count tag announces; `None` where the file has none.
-    fn open(image: &'a Elf, name: &str, tag: elf::DynamicTag, count: elf::DynamicTag) -> Result<Option<(Self, u64)>> {
+    fn open(image: &'a Elf, name: &'static str, tag: elf::DynamicTag, count: elf::DynamicTag) -> Result<Option<(Self, u64)>> {
         let dynamic = &image.dynamic;
         let Some(address) = dynamic.value(tag) else { return Ok(None) };
         let Some(entries) = dynamic.value(count) else {
             return Err(image.error(&format!("{name}NUM"), dynamic.offset(tag), format!("{name} without {name}NUM")));
         };
-        let window = image.window_up_to(name, address, MOST_BYTES)?;
-        Ok(Some((Self { image, window, endian: image.header.endian }, entries)))
+        let window = image.window_up_to(name, address, FIRST_BYTES)?;
+        Ok(Some((Self { image, name, window, endian: image.header.endian }, entries)))
     }
 
-    fn record<T: Pod>(&self, field: &str, position: usize) -> Result<T> {
+    fn record<T: Pod>(&mut self, field: &str, position: usize) -> Result<T> {
+        let end = position.saturating_add(size_of::<T>());
+        let room = self.window.bytes.len() as u64;
+        if end as u64 > room && (FIRST_BYTES..MOST_BYTES).contains(&room) {
+            self.window = self.image.window_up_to(self.name, self.window.address, MOST_BYTES)?;
+        }
         let tail = self.window.bytes.get(position..).unwrap_or_default();
         pod::from_bytes::<T>(tail)
             .map(|(record, _)| *record)
@@ -104,9 +120,11 @@ impl<'a> Chain<'a> {
 }
 
 fn read_requirements(image: &Elf, strings: &Strings) -> Result<Vec<Requirement>> {
-    let Some((chain, files)) = Chain::open(image, "DT_VERNEED", elf::DT_VERNEED, elf::DT_VERNEEDNUM)? else { return Ok(Vec::new()) };
+    let Some((mut chain, files)) = Chain::open(image, "DT_VERNEED", elf::DT_VERNEED, elf::DT_VERNEEDNUM)? else { return Ok(Vec::new()) };
     let mut requirements = Vec::new();
-    let mut next_file = Some(0).filter(|_| files > 0);
+    let mut meter = strings.meter();
+    // The loader reads the first entry without looking at the counts, so a count of 0 is a contradiction that `advance` finds.
+    let mut next_file = Some(0);
     let mut files_seen = 0;
     while let Some(position) = next_file {
         let need: elf::Verneed<Endianness> = chain.record("vn_version", position)?;
@@ -115,17 +133,20 @@ fn read_requirements(image: &Elf, strings: &Strings) -> Result<Vec<Requirement>>
         }
         let file = strings.get(image, "vn_file", Some(chain.at(position)), chain.u32(need.vn_file).into())?;
         let count = chain.u16(need.vn_cnt);
-        let mut next_entry = Some(position.saturating_add(chain.u32(need.vn_aux) as usize)).filter(|_| count > 0);
+        let mut next_entry = Some(position.saturating_add(chain.u32(need.vn_aux) as usize));
         let mut seen = 0;
         while let Some(entry) = next_entry {
             let aux: elf::Vernaux<Endianness> = chain.record("vn_aux", entry)?;
             let version = strings.get(image, "vna_name", Some(chain.at(entry)), chain.u32(aux.vna_name).into())?;
-            requirements.push(Requirement {
-                file: file.clone().into_owned(),
-                version: version.into_owned(),
-                weak: aux.vna_flags.get(chain.endian).0 & elf::VER_FLG_WEAK.0 != 0,
-                index: aux.vna_other.get(chain.endian).0 & elf::VERSYM_VERSION,
-            });
+            meter.count(image, "vna_name", chain.at(entry), file.len() + version.len())?;
+            check_hash(&chain, strings, "vna_hash", entry, chain.u32(aux.vna_hash), chain.u32(aux.vna_name))?;
+            let index = aux.vna_other.get(chain.endian).0 & elf::VERSYM_VERSION;
+            if index <= elf::VER_NDX_GLOBAL.0 {
+                let problem = format!("index {index} for {version}, where 0 and 1 stand for symbols without a version");
+                return Err(image.error("vna_other", Some(chain.at(entry)), problem));
+            }
+            let weak = aux.vna_flags.get(chain.endian).0 & elf::VER_FLG_WEAK.0 != 0;
+            requirements.push(Requirement { file: file.clone().into_owned(), version: version.into_owned(), weak, index });
             if requirements.len() > MOST_VERSIONS {
                 return Err(image.error(
                     "DT_VERNEED",
@@ -143,9 +164,10 @@ fn read_requirements(image: &Elf, strings: &Strings) -> Result<Vec<Requirement>>
 }
 
 fn read_definitions(image: &Elf, strings: &Strings) -> Result<Vec<Definition>> {
-    let Some((chain, count)) = Chain::open(image, "DT_VERDEF", elf::DT_VERDEF, elf::DT_VERDEFNUM)? else { return Ok(Vec::new()) };
+    let Some((mut chain, count)) = Chain::open(image, "DT_VERDEF", elf::DT_VERDEF, elf::DT_VERDEFNUM)? else { return Ok(Vec::new()) };
     let mut definitions: Vec<Definition> = Vec::new();
-    let mut next = Some(0).filter(|_| count > 0);
+    let mut meter = strings.meter();
+    let mut next = Some(0);
     while let Some(position) = next {
         let definition: elf::Verdef<Endianness> = chain.record("vd_version", position)?;
         if chain.u16(definition.vd_version) != 1 {
@@ -154,15 +176,29 @@ fn read_definitions(image: &Elf, strings: &Strings) -> Result<Vec<Definition>> {
         let aux_position = position.saturating_add(chain.u32(definition.vd_aux) as usize);
         let aux: elf::Verdaux<Endianness> = chain.record("vd_aux", aux_position)?;
         let name = strings.get(image, "vda_name", Some(chain.at(aux_position)), chain.u32(aux.vda_name).into())?;
-        definitions.push(Definition {
-            name: name.into_owned(),
-            index: definition.vd_ndx.get(chain.endian).0 & elf::VERSYM_VERSION,
-            base: definition.vd_flags.get(chain.endian).0 & elf::VER_FLG_BASE.0 != 0,
-        });
+        meter.count(image, "vda_name", chain.at(aux_position), name.len())?;
+        check_hash(&chain, strings, "vd_hash", position, chain.u32(definition.vd_hash), chain.u32(aux.vda_name))?;
+        let index = definition.vd_ndx.get(chain.endian).0 & elf::VERSYM_VERSION;
+        let base = definition.vd_flags.get(chain.endian).0 & elf::VER_FLG_BASE.0 != 0;
+        if index == 0 || (index == elf::VER_NDX_GLOBAL.0 && !base) {
+            let problem = format!("index {index} for {name}, where 0 and 1 stand for symbols without a version");
+            return Err(image.error("vd_ndx", Some(chain.at(position)), problem));
+        }
+        definitions.push(Definition { name: name.into_owned(), index, base });
         if definitions.len() > MOST_VERSIONS {
             return Err(image.error("DT_VERDEF", Some(chain.window.offset), format!("more than {MOST_VERSIONS} versions: the table repeats itself")));
         }
         next = chain.advance("vd_next", position, chain.u32(definition.vd_next), definitions.len() as u64, count)?;
     }
     Ok(definitions)
+}
+
+/// The loader compares hash and name of a version; with a wrong hash it finds none, whatever the name.
+fn check_hash(chain: &Chain<'_>, strings: &Strings, field: &str, position: usize, stored: u32, name: u32) -> Result<()> {
+    let at = Some(chain.at(position));
+    let expected = elf::hash(strings.raw(chain.image, field, at, name.into())?);
+    if stored == expected {
+        return Ok(());
+    }
+    Err(chain.image.error(field, at, format!("{stored:#x}, where the name hashes to {expected:#x}: the loader would not find this version")))
 }
