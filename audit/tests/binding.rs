@@ -1,10 +1,12 @@
 //! The binding rule against the real loader: shims of every kind are preloaded before a program that was linked against a versioned
 //! runtime, and what runs must be what the audit says.
 
+mod support;
+
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use support::{audit, compile};
 
 /// A runtime of five anchors, so that it is recognised, with `hipMalloc@@hip_4.2` and `hipFree@@hip_5.1`.
 const RUNTIME: &str = "int hipMalloc(void){return 1;} int hipFree(void){return 1;} int hipGetDeviceCount(void){return 1;}";
@@ -109,23 +111,11 @@ fn the_loader_does_what_the_audit_says() {
     assert!(bound >= 6 && bound + 6 <= KINDS.len(), "kinds of both sorts were tried, {bound} of {} bound", KINDS.len());
 }
 
-fn compile(dir: &Path, source: &str, out: &str, arguments: &[&str]) {
-    std::fs::write(dir.join("source.c"), source).expect("written");
-    let done = Command::new("cc").current_dir(dir).args(["-w", "-O1", "-o", out, "source.c"]).args(arguments).output().expect("a C compiler");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
 /// The label that `coverage` gives hipMalloc.
 fn label(dir: &Path, shim: &Path) -> String {
-    let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit"))
-        .args(["coverage", "--format", "json", "--shim"])
-        .args([shim, &dir.join("libamdhip64.so.7")])
-        .output()
-        .expect("the program runs");
-    let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&done.stderr)));
-    let exports = report["subjects"][0]["exports"].as_array().expect("exports");
-    let export = exports.iter().find(|export| export["name"] == "hipMalloc").expect("hipMalloc");
-    export["label"].as_str().expect("a label").to_string()
+    let runtime = dir.join("libamdhip64.so.7");
+    let outcome = audit(&["coverage", "--shim", shim.to_str().expect("a path"), runtime.to_str().expect("a path")]);
+    outcome.export("hipMalloc")["label"].as_str().expect("a label").to_string()
 }
 
 /// Finds `hipMalloc` by the section headers, which the linker has just written.

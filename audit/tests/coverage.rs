@@ -1,0 +1,250 @@
+//! `coverage` as a user runs it: labels that add up, what holds from beneath, acceptances, and inputs that cannot be audited.
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Outcome, audit, library, stub};
+
+/// A runtime whose device memory comes from two imports of the family beneath; both are bound by name.
+const TWO_LAYERS: &str = "
+int hsa_amd_memory_pool_allocate(void), hsa_amd_memory_pool_free(void);
+int hipMalloc(void){return hsa_amd_memory_pool_allocate();} int hipFree(void){return hsa_amd_memory_pool_free();}
+int hipGetDeviceCount(void){return 0;} int hipMallocManaged(void){return 0;} int hipMemGetInfo(void){return 0;}";
+const NODES: &str = "hip_4.2 { global: hip*; local: *; };";
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a readable path")
+}
+
+#[test]
+fn the_lists_inside_the_program_add_up() {
+    let outcome = audit(&["coverage", "--interposed", "../manifests/interposed-reference.json"]);
+    assert_eq!(outcome.exit, 1);
+    let subjects = outcome.report["subjects"].as_array().expect("subjects");
+    let of = |family: &str, key: &str| -> Vec<u64> {
+        let of_family = subjects.iter().filter(|subject| subject["family"] == family);
+        of_family
+            .map(|subject| {
+                subject.pointer(key).map_or(0, |value| value.as_u64().unwrap_or_else(|| value.as_array().map_or(0, |list| list.len() as u64)))
+            })
+            .collect()
+    };
+    assert_eq!(of("hip", "/denominators/exports"), [409, 459, 502, 525]);
+    assert_eq!(of("hsa", "/denominators/exports"), [224, 244, 256, 260]);
+    assert_eq!(of("hip", "/reentry"), [13, 11, 7, 6]);
+    assert_eq!(of("hip", "/labels/unclassified"), [0; 4]);
+    assert_eq!(of("hsa", "/labels/unclassified"), [0; 4]);
+    for subject in subjects {
+        let sum = |values: &Value| values.as_object().expect("labels").values().filter_map(Value::as_u64).sum::<u64>();
+        let exports = subject["exports"].as_array().expect("exports");
+        assert_eq!(sum(&subject["labels"]), exports.len() as u64, "{}", subject["file"]);
+        let by_class: u64 = subject["by_class"].as_object().expect("classes").values().map(sum).sum();
+        assert_eq!(by_class, subject["denominators"]["must_interpose"].as_u64().expect("a count"), "{}", subject["file"]);
+    }
+}
+
+#[test]
+fn the_reference_list_leaves_the_known_doors_open_and_more() {
+    let outcome = audit(&["coverage", "--interposed", "../manifests/interposed-reference.json"]);
+    // Recorded as open by those who wrote it, and doors of the same kinds that were not.
+    for door in [
+        "hipGraphAddMemAllocNode",
+        "hipGraphAddNode",
+        "hipGraphLaunch",
+        "hipGetProcAddress",
+        "hipGetDriverEntryPoint",
+        "hipMipmappedArrayCreate",
+        "hipModuleLoad",
+        "hipDeviceGetAttribute",
+    ] {
+        assert!(outcome.found("open-door", door), "{door} is open");
+    }
+    for held in ["hipMalloc", "hipMalloc3D", "hipMemCreate", "hipMemAllocPitch", "hipArrayCreate", "hipArray3DCreate"] {
+        assert!(!outcome.found("open-door", held), "{held} is held");
+    }
+    assert!(
+        outcome.found("idle-row", "hipHostMalloc") && outcome.found("idle-row", "hipMemPoolImportPointer"),
+        "two allocators are only passed through"
+    );
+    assert!(outcome.found("action-mismatch", "hipHostFree") && !outcome.found("action-mismatch", "hipFree"));
+}
+
+#[test]
+fn an_export_that_nobody_has_classified_fails() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let runtime = stub(
+        dir,
+        "libamdhip64.so.9",
+        &["hipMalloc", "hipFree", "hipGetDeviceCount", "hipMallocTomorrow"],
+        Some(NODES),
+        &["-Wl,-soname,libamdhip64.so.9"],
+    );
+    let shim = stub(dir, "shim.so", &["hipMalloc", "hipFree"], None, &[]);
+    let outcome = audit(&["coverage", text(&runtime), "--shim", text(&shim)]);
+    assert_eq!(outcome.exit, 1);
+    assert!(outcome.found("unclassified", "hipMallocTomorrow") && !outcome.found("unclassified", "hipMalloc"));
+    assert_eq!(outcome.export("hipMallocTomorrow")["class"], Value::Null);
+    // A wrapper for it changes nothing: what it has to hold is unknown.
+    let shim = stub(dir, "shim.so", &["hipMalloc", "hipFree", "hipMallocTomorrow"], None, &[]);
+    assert_eq!(audit(&["coverage", text(&runtime), "--shim", text(&shim)]).export("hipMallocTomorrow")["label"], "unclassified");
+}
+
+/// Audits the two-layer runtime (or what `source` makes of it) against a shim with these names.
+fn two_layers(source: &str, shim_names: &[&str], shim_map: Option<&str>) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    stub(
+        dir,
+        "libhsa-runtime64.so.1",
+        &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free", "hsa_brand_new"],
+        Some("ROCR_1 { global: hsa*; local: *; };"),
+        &["-Wl,-soname,libhsa-runtime64.so.1"],
+    );
+    let runtime = library(dir, source, "libamdhip64.so.7", Some(NODES), &["-Wl,-soname,libamdhip64.so.7", "./libhsa-runtime64.so.1"]);
+    let shim = stub(dir, "shim.so", shim_names, shim_map, &[]);
+    audit(&["coverage", text(&runtime), "--shim", text(&shim)])
+}
+
+#[test]
+fn what_every_sink_holds_is_covered_below() {
+    let outcome = two_layers(TWO_LAYERS, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(outcome.export("hipMalloc")["label"], "covered-below");
+    assert_eq!(outcome.export("hipFree")["label"], "covered-below");
+    // Managed memory and the reported size do not pass there.
+    assert_eq!(outcome.export("hipMallocManaged")["label"], "open");
+    assert_eq!(outcome.export("hipMemGetInfo")["label"], "open");
+}
+
+#[test]
+fn one_sink_short_and_nothing_is_covered_below() {
+    let open = |outcome: &Outcome| outcome.export("hipMalloc")["label"] == "open";
+    assert!(open(&two_layers(TWO_LAYERS, &["hsa_amd_memory_pool_allocate"], None)), "the free is not held");
+    assert!(open(&two_layers(TWO_LAYERS, &["hsa_amd_memory_pool_free"], None)), "the allocator is not held");
+    let own_node = Some("V1 { global: *; };");
+    assert!(
+        open(&two_layers(TWO_LAYERS, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], own_node)),
+        "the shim's own node does not bind"
+    );
+    let stranger = format!("int hsa_brand_new(void); int hipInit(void){{return hsa_brand_new();}}{TWO_LAYERS}");
+    assert!(open(&two_layers(&stranger, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None)), "an import that no manifest knows");
+}
+
+#[test]
+fn without_sinks_nothing_is_covered_below() {
+    let source = "int hipMalloc(void){return 0;} int hipFree(void){return 0;} int hipGetDeviceCount(void){return 0;}";
+    let outcome = two_layers(source, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(outcome.export("hipMalloc")["label"], "open");
+    assert!(outcome.report["subjects"][0]["beneath"]["because"].as_str().expect("a reason").contains("no known allocator"));
+}
+
+/// Audits a runtime of three exports with one acceptance; the shim interposes nothing of them.
+fn accepted(acceptance: &str) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let runtime = stub(
+        dir,
+        "libamdhip64.so.7",
+        &["hipMalloc", "hipFree", "hipGetDeviceCount"],
+        Some("hip_7.2 { global: hip*; };"),
+        &["-Wl,-soname,libamdhip64.so.7"],
+    );
+    let file = dir.join("accept.json");
+    std::fs::write(&file, format!("{{\"schema_version\": 1, \"accepted\": [{acceptance}]}}")).expect("written");
+    std::fs::write(dir.join("names"), "hipFree # only this\n").expect("written");
+    audit(&["coverage", text(&runtime), "--interposed", text(&dir.join("names")), "--accept", text(&file)])
+}
+
+#[test]
+fn an_acceptance_covers_its_door_and_only_that() {
+    let outcome = accepted(r#"{"family": "hip", "export": "hipMalloc", "reason": "measured", "since": "2026-01-01", "releases": ["7.2"]}"#);
+    assert_eq!((outcome.exit, outcome.export("hipMalloc")["label"].as_str()), (0, Some("accepted")));
+    assert!(outcome.report["findings"].as_array().expect("findings").is_empty());
+    let by_class = accepted(r#"{"family": "hip", "class": "device-alloc", "reason": "measured", "since": "2026-01-01"}"#);
+    assert_eq!(by_class.export("hipMalloc")["label"], "accepted");
+}
+
+#[test]
+fn an_acceptance_that_does_not_fit_is_a_finding_and_covers_nothing() {
+    for (acceptance, check) in [
+        (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2026-01-01", "releases": ["6.4"]}"#, "stale-acceptance"),
+        (r#"{"family": "hsa", "export": "hipMalloc", "reason": "r", "since": "2026-01-01"}"#, "stale-acceptance"),
+        (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2020-01-01", "until": "2020-12-31"}"#, "expired-acceptance"),
+    ] {
+        let outcome = accepted(acceptance);
+        assert_eq!(outcome.export("hipMalloc")["label"], "open", "{acceptance}");
+        assert!(outcome.found(check, "hipMalloc"), "{acceptance}");
+        assert_eq!(outcome.exit, 1);
+    }
+    let stale = accepted(r#"{"family": "hip", "export": "hipFree", "reason": "it is interposed", "since": "2026-01-01"}"#);
+    assert!(stale.found("stale-acceptance", "hipFree"));
+}
+
+#[test]
+fn a_bad_acceptance_is_refused_by_entry() {
+    for (acceptance, rule) in [
+        (r#"{"family": "hip", "reason": "r", "since": "2026-01-01"}"#, "either an export or a class"),
+        (r#"{"family": "hip", "export": "hipMalloc", "reason": " ", "since": "2026-01-01"}"#, "has a reason"),
+        (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2026-13-01"}"#, "line 1"),
+        (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2026-01-02", "until": "2026-01-01"}"#, "ends before it begins"),
+    ] {
+        let outcome = accepted(acceptance);
+        assert_eq!(outcome.exit, 2, "{acceptance}");
+        assert!(outcome.stderr.contains("accept.json") && outcome.stderr.contains(rule), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_is_no_pass() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let good = stub(dir, "libamdhip64.so.7", &["hipMalloc", "hipFree", "hipGetDeviceCount"], Some(NODES), &["-Wl,-soname,libamdhip64.so.7"]);
+    let shim = stub(dir, "shim.so", &["hipMalloc", "hipFree"], None, &[]);
+    let whole = std::fs::read(&good).expect("built");
+    std::fs::create_dir(dir.join("more")).expect("made");
+    std::fs::write(dir.join("more/libamdhip64.so.6"), &whole[..whole.len() / 2]).expect("written");
+    let outcome = audit(&["coverage", text(&good), text(&dir.join("more")), "--shim", text(&shim)]);
+    assert_eq!(outcome.exit, 2);
+    assert!(outcome.stderr.contains("libamdhip64.so.6: PT_LOAD"), "{}", outcome.stderr);
+    assert_eq!(outcome.report["subjects"].as_array().map(Vec::len), Some(1), "the readable one is audited all the same");
+    assert_eq!(outcome.report["unread"].as_array().map(Vec::len), Some(1));
+
+    let alone = audit(&["coverage", text(&good), "--shim", text(&shim)]);
+    assert_eq!((alone.exit, alone.report["verdict"].as_str()), (0, Some("pass")));
+}
+
+#[test]
+fn a_library_that_is_no_runtime_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let cut = stub(dir, "libamdhip64.so.7", &["hipInit"], None, &["-Wl,-soname,libamdhip64.so.7"]);
+    let other = stub(dir, "libother.so", &["other"], None, &[]);
+    for (path, words) in [(&cut, "does not export hipFree, hipGetDeviceCount, hipMalloc"), (&other, "no runtime of a known family")] {
+        let outcome = audit(&["coverage", text(path)]);
+        assert_eq!(outcome.exit, 2);
+        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+    }
+    std::fs::create_dir(dir.join("empty")).expect("made");
+    assert_eq!(audit(&["coverage", text(&dir.join("empty"))]).exit, 2, "a directory without a runtime");
+    assert_eq!(audit(&["coverage", text(&dir.join("missing.so"))]).exit, 2);
+}
+
+#[test]
+fn a_list_of_names_is_read_strictly() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (content, words) in [
+        ("", "names no symbol"),
+        ("# nothing\n\n", "names no symbol"),
+        ("hipMalloc hipFree\n", "one name a line"),
+        ("{\"schema_version\": 2}", "names"),
+        ("{", "line 1"),
+    ] {
+        let file = folder.path().join("names");
+        std::fs::write(&file, content).expect("written");
+        let outcome = audit(&["coverage", "--interposed", text(&file)]);
+        assert_eq!(outcome.exit, 2, "{content:?}");
+        assert!(outcome.stderr.contains(words) || outcome.stderr.contains("missing field"), "{content:?}: {}", outcome.stderr);
+    }
+}

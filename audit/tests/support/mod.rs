@@ -1,0 +1,68 @@
+//! What several test programs share: a C compiler, and running our programs.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Compiles C source into `dir/out`. Extra arguments follow the source, so that libraries resolve.
+pub fn compile(dir: &Path, source: &str, out: &str, arguments: &[&str]) -> PathBuf {
+    std::fs::write(dir.join("source.c"), source).expect("written");
+    let done = Command::new("cc").current_dir(dir).args(["-w", "-O1", "-o", out, "source.c"]).args(arguments).output().expect("a C compiler");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    dir.join(out)
+}
+
+/// A shared library; `map` is a version script.
+pub fn library(dir: &Path, source: &str, out: &str, map: Option<&str>, arguments: &[&str]) -> PathBuf {
+    let script = format!("{out}.map");
+    let option = format!("-Wl,--version-script={script}");
+    let mut all = vec!["-shared", "-fPIC"];
+    if let Some(map) = map {
+        std::fs::write(dir.join(&script), map).expect("written");
+        all.push(&option);
+    }
+    all.extend(arguments);
+    compile(dir, source, out, &all)
+}
+
+/// A library that exports functions which do nothing.
+pub fn stub(dir: &Path, out: &str, names: &[&str], map: Option<&str>, arguments: &[&str]) -> PathBuf {
+    let source: String = names.iter().map(|name| format!("int {name}(void){{return 2;}}\n")).collect();
+    library(dir, &source, out, map, arguments)
+}
+
+/// What came of a run: exit status, JSON report (null if there is none), standard error.
+pub struct Outcome {
+    pub exit: i32,
+    pub report: Value,
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// True if a finding of this check about this symbol is in the report.
+    pub fn found(&self, check: &str, symbol: &str) -> bool {
+        self.report["findings"].as_array().into_iter().flatten().any(|finding| finding["check"] == check && finding["symbol"] == symbol)
+    }
+
+    /// The entry of an export in the first subject.
+    pub fn export(&self, name: &str) -> Value {
+        let exports = self.report["subjects"][0]["exports"].as_array().expect("exports");
+        exports.iter().find(|export| export["name"] == name).cloned().unwrap_or(Value::Null)
+    }
+}
+
+/// Runs `vrocm-audit` with `--format json`.
+pub fn audit(arguments: &[&str]) -> Outcome {
+    let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit"))
+        .env_remove("VROCM_SHIM")
+        .args(arguments)
+        .args(["--format", "json"])
+        .output()
+        .expect("the program runs");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    let report = if done.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&done.stdout).expect("JSON") };
+    Outcome { exit: done.status.code().expect("an exit status"), report, stderr }
+}
