@@ -5,7 +5,11 @@
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
 //! 1. [`elf`]: facts of one file, no judgement.
-//! 2. [`finding`]: the shape of what an audit says.
+//! 2. [`code`]: machine code of one file, no judgement.
+//! 3. [`gfx`]: which GPU targets a runtime knows.
+//! 4. [`finding`]: the shape of what an audit says.
 
+pub mod code;
 pub mod elf;
 pub mod finding;
+pub mod gfx;

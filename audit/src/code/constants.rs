@@ -1,0 +1,535 @@
+//! Constants that straight-line code assembles: strings stored piece by piece, and numbers stored side by side.
+//!
+//! A compiler writes a short string with one or two overlapping immediates (`mov dword [rsp+80h], "gfx1"`, `mov dword [rsp+83h],
+//! "1011"`), a longer one with 16-byte constants. This reads code in address order, keeps what registers and recent stores are known to
+//! hold, and ignores jumps: a wrong guess costs a string that was never there or misses one, so callers accept only what parses.
+//!
+//! Instructions that matter are `mov`, `xor` and their like; any other forgets what it writes. x86-64 is decoded by iced-x86, AArch64 by a
+//! handful of masks (Arm ARM, C4.1).
+
+use std::collections::VecDeque;
+
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+/// Instructions after which a stored piece no longer joins another.
+const REACH: u32 = 40;
+/// Stores kept.
+const KEPT: usize = 64;
+/// Longest string put together, in bytes.
+const LONGEST: usize = 64;
+
+/// What code stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Constant {
+    /// Bytes that begin with the tag looked for, up to the last one known.
+    Text {
+        /// Address of the instruction that stored the first piece.
+        at: u64,
+        /// The bytes, NUL and what follows it left out.
+        bytes: Vec<u8>,
+    },
+    /// A 4-byte number at offset 8 from an 8-byte one in the same object: `{ low, high }` at 0, `number` at 8.
+    Numbers {
+        /// Address of the instruction that completed it.
+        at: u64,
+        /// Lower and upper half of the 8-byte number, then the 4-byte number.
+        numbers: [u32; 3],
+    },
+}
+
+/// Reads up to 16 constant bytes at an address of the file.
+pub type Constants<'a> = dyn Fn(u64, usize) -> Option<Vec<u8>> + 'a;
+
+/// A register that addresses memory, numbered anew each time it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Base {
+    register: u8,
+    version: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Store {
+    base: Base,
+    offset: i64,
+    bytes: [u8; 16],
+    len: usize,
+    age: u32,
+    at: u64,
+}
+
+impl Store {
+    fn value(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn number(&self) -> u64 {
+        u64::from_le_bytes(self.bytes[..8].try_into().unwrap_or_default())
+    }
+}
+
+/// Recent stores of known bytes, and the strings that begin in them.
+struct Memory<'a> {
+    tag: &'a [u8],
+    age: u32,
+    recent: VecDeque<Store>,
+    open: VecDeque<Store>,
+    see: &'a mut dyn FnMut(Constant),
+}
+
+impl<'a> Memory<'a> {
+    fn new(tag: &'a [u8], see: &'a mut dyn FnMut(Constant)) -> Self {
+        Self { tag, age: 0, recent: VecDeque::with_capacity(KEPT), open: VecDeque::new(), see }
+    }
+
+    /// One instruction further: strings whose pieces are all behind are handed out.
+    fn step(&mut self) {
+        self.age += 1;
+        while self.open.front().is_some_and(|store| self.age - store.age > REACH) {
+            self.close();
+        }
+    }
+
+    fn store(&mut self, at: u64, base: Base, offset: i64, value: &[u8]) {
+        let mut bytes = [0; 16];
+        let len = value.len().min(16);
+        bytes[..len].copy_from_slice(&value[..len]);
+        let store = Store { base, offset, bytes, len, age: self.age, at };
+        if value.starts_with(self.tag) {
+            // The same place written anew: what stood there is complete.
+            if let Some(position) = self.open.iter().position(|open| open.base == base && open.offset == offset) {
+                for _ in 0..=position {
+                    self.close();
+                }
+            }
+            self.open.push_back(store);
+        }
+        self.pair(&store);
+        if self.recent.len() == KEPT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(store);
+    }
+
+    /// Bytes stored at a place, if one store covers them all.
+    fn load(&self, base: Base, offset: i64, len: usize) -> Option<Vec<u8>> {
+        let overlaps = |store: &&Store| store.base == base && store.offset < offset + len as i64 && offset < store.offset + store.len as i64;
+        let store = self.recent.iter().rev().find(overlaps)?;
+        let start = usize::try_from(offset - store.offset).ok()?;
+        store.value().get(start..start + len).map(<[u8]>::to_vec)
+    }
+
+    fn pair(&mut self, last: &Store) {
+        let partner = |offset: i64, len: usize| {
+            let fits = |store: &&Store| store.base == last.base && store.offset == offset && store.len == len && self.age - store.age <= REACH;
+            self.recent.iter().rev().find(fits).copied()
+        };
+        let (pair, single) = match last.len {
+            4 => (partner(last.offset - 8, 8), Some(*last)),
+            8 => (Some(*last), partner(last.offset + 8, 4)),
+            _ => return,
+        };
+        if let (Some(pair), Some(single)) = (pair, single) {
+            let (low, high) = (pair.number() as u32, (pair.number() >> 32) as u32);
+            (self.see)(Constant::Numbers { at: last.at, numbers: [low, high, single.number() as u32] });
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(first) = self.open.pop_front() else { return };
+        let mut bytes = [0_u8; LONGEST];
+        let mut known = [false; LONGEST];
+        // Pieces may be stored before the first one of the string or after it, within reach either way.
+        for store in self.recent.iter().filter(|store| store.base == first.base && store.age.abs_diff(first.age) <= REACH) {
+            for (index, &byte) in store.value().iter().enumerate() {
+                let Ok(place) = usize::try_from(store.offset - first.offset + index as i64) else { continue };
+                if place < LONGEST {
+                    (bytes[place], known[place]) = (byte, true);
+                }
+            }
+        }
+        let end = known.iter().zip(bytes).position(|(&known, byte)| !known || byte == 0).unwrap_or(LONGEST);
+        // A store may have changed the first bytes since.
+        if bytes[..end].starts_with(self.tag) {
+            (self.see)(Constant::Text { at: first.at, bytes: bytes[..end].to_vec() });
+        }
+    }
+
+    fn finish(mut self) {
+        while !self.open.is_empty() {
+            self.close();
+        }
+    }
+}
+
+/// Reads x86-64 code of one function at `address`; `tag` is how the strings looked for begin.
+pub fn x86_64(code: &[u8], address: u64, tag: &[u8], constants: &Constants<'_>, see: &mut dyn FnMut(Constant)) {
+    let mut state = X86 { general: [None; 16], versions: [0; 16], vector: [None; 16], memory: Memory::new(tag, see), constants };
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        state.memory.step();
+        state.execute(&instruction);
+    }
+    state.memory.finish();
+}
+
+struct X86<'a> {
+    general: [Option<u64>; 16],
+    versions: [u32; 16],
+    vector: [Option<[u8; 16]>; 16],
+    memory: Memory<'a>,
+    constants: &'a Constants<'a>,
+}
+
+/// Number of the 64-bit register that a general-purpose register is part of.
+fn general(register: Register) -> Option<usize> {
+    register.is_gpr().then(|| register.full_register().number())
+}
+
+fn vector(register: Register) -> Option<usize> {
+    (register.is_xmm() && register.number() < 16).then(|| register.number())
+}
+
+/// Registers that a call may overwrite in the System V ABI: rax, rcx, rdx, rsi, rdi, r8 to r11.
+const CALL_CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+
+impl X86<'_> {
+    fn execute(&mut self, instruction: &Instruction) {
+        match instruction.mnemonic() {
+            Mnemonic::Call | Mnemonic::Syscall => {
+                for register in CALL_CLOBBERED {
+                    self.set(register, None);
+                }
+                self.vector = [None; 16];
+            }
+            Mnemonic::Mov | Mnemonic::Movd | Mnemonic::Movq => self.transfer(instruction),
+            Mnemonic::Movaps | Mnemonic::Movups | Mnemonic::Movdqa | Mnemonic::Movdqu | Mnemonic::Movapd | Mnemonic::Movupd => self.transfer(instruction),
+            Mnemonic::Vmovaps | Mnemonic::Vmovups | Mnemonic::Vmovdqa | Mnemonic::Vmovdqu | Mnemonic::Vmovd | Mnemonic::Vmovq => {
+                self.transfer(instruction);
+            }
+            Mnemonic::Xor | Mnemonic::Add | Mnemonic::Sub | Mnemonic::Or | Mnemonic::And => self.arithmetic(instruction),
+            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => {}
+            Mnemonic::Punpcklqdq => {
+                let both = (vector(instruction.op0_register()), vector(instruction.op1_register()));
+                let value = match both {
+                    (Some(to), Some(from)) => self.vector[to].zip(self.vector[from]).map(|(low, high)| {
+                        let mut joined = low;
+                        joined[8..].copy_from_slice(&high[..8]);
+                        joined
+                    }),
+                    _ => None,
+                };
+                self.write_vector(instruction, value);
+            }
+            Mnemonic::Pxor | Mnemonic::Xorps if instruction.op0_register() == instruction.op1_register() => {
+                self.write_vector(instruction, Some([0; 16]));
+            }
+            Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Div | Mnemonic::Idiv | Mnemonic::Cdq | Mnemonic::Cqo | Mnemonic::Cpuid | Mnemonic::Rdtsc => {
+                self.forget_first(instruction);
+                for register in 0..4 {
+                    self.set(register, None);
+                }
+            }
+            Mnemonic::Xchg | Mnemonic::Xadd => {
+                self.forget_first(instruction);
+                if let Some(register) = general(instruction.op1_register()) {
+                    self.set(register, None);
+                }
+            }
+            _ => self.forget_first(instruction),
+        }
+    }
+
+    fn set(&mut self, register: usize, value: Option<u64>) {
+        self.general[register] = value;
+        self.versions[register] = self.versions[register].wrapping_add(1);
+    }
+
+    fn forget_first(&mut self, instruction: &Instruction) {
+        if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
+            return;
+        }
+        if let Some(register) = general(instruction.op0_register()) {
+            self.set(register, None);
+        }
+        self.write_vector(instruction, None);
+    }
+
+    fn write_vector(&mut self, instruction: &Instruction, value: Option<[u8; 16]>) {
+        if let Some(register) = vector(instruction.op0_register()) {
+            self.vector[register] = value;
+        }
+    }
+
+    /// The place a memory operand names: base register and displacement, no index.
+    fn place(&self, instruction: &Instruction) -> Option<(Base, i64)> {
+        let register = instruction.memory_base();
+        if instruction.memory_index() != Register::None || register == Register::RIP || instruction.segment_prefix() != Register::None {
+            return None;
+        }
+        let register = general(register)?;
+        let base = Base { register: register as u8, version: self.versions[register] };
+        Some((base, instruction.memory_displacement64().cast_signed()))
+    }
+
+    /// Bytes of an operand where known, as many as `size`.
+    fn read(&self, instruction: &Instruction, operand: u32, size: usize) -> Option<Vec<u8>> {
+        match instruction.op_kind(operand) {
+            OpKind::Register => {
+                let register = instruction.op_register(operand);
+                if let Some(index) = vector(register) {
+                    return self.vector[index].map(|value| value[..size.min(16)].to_vec());
+                }
+                if matches!(register, Register::AH | Register::BH | Register::CH | Register::DH) {
+                    return None;
+                }
+                let value = self.general[general(register)?]?;
+                value.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+            }
+            OpKind::Memory if instruction.is_ip_rel_memory_operand() => (self.constants)(instruction.ip_rel_memory_address(), size),
+            OpKind::Memory => {
+                let (base, offset) = self.place(instruction)?;
+                self.memory.load(base, offset, size)
+            }
+            kind if is_immediate(kind) => instruction.immediate(operand).to_le_bytes().get(..size).map(<[u8]>::to_vec),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, instruction: &Instruction, value: Option<&[u8]>) {
+        match instruction.op0_kind() {
+            OpKind::Register => {
+                let register = instruction.op0_register();
+                if let Some(index) = vector(register) {
+                    self.vector[index] = value.map(|value| {
+                        let mut wide = [0; 16];
+                        wide[..value.len().min(16)].copy_from_slice(&value[..value.len().min(16)]);
+                        wide
+                    });
+                } else if let Some(index) = general(register) {
+                    // A write of 4 bytes clears the upper half; one of 1 or 2 bytes leaves it, which is not followed here.
+                    let whole = register.size() >= 4;
+                    let known = value.filter(|value| whole && value.len() <= 8).map(|value| {
+                        let mut wide = [0; 8];
+                        wide[..value.len()].copy_from_slice(value);
+                        u64::from_le_bytes(wide)
+                    });
+                    let narrow = value.filter(|_| !whole && register.size() == 2).and_then(|value| Some(u64::from(u16::from_le_bytes(value.try_into().ok()?))));
+                    self.set(index, known.or(narrow));
+                }
+            }
+            OpKind::Memory => {
+                if let (Some(value), Some((base, offset))) = (value, self.place(instruction)) {
+                    self.memory.store(instruction.ip(), base, offset, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn transfer(&mut self, instruction: &Instruction) {
+        let size = operand_size(instruction);
+        let value = self.read(instruction, 1, size);
+        self.write(instruction, value.as_deref());
+    }
+
+    fn arithmetic(&mut self, instruction: &Instruction) {
+        let size = operand_size(instruction);
+        let zeroed = instruction.mnemonic() == Mnemonic::Xor && instruction.op1_kind() == OpKind::Register && instruction.op0_register() == instruction.op1_register();
+        let number = |bytes: Vec<u8>| {
+            let mut wide = [0; 8];
+            wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+            Some(u64::from_le_bytes(wide))
+        };
+        let left = self.read(instruction, 0, size).and_then(number);
+        let right = self.read(instruction, 1, size).and_then(number);
+        let value = match (instruction.mnemonic(), left.zip(right)) {
+            (Mnemonic::Xor, _) if zeroed => Some(0),
+            (_, None) => None,
+            (Mnemonic::Xor, Some((left, right))) => Some(left ^ right),
+            (Mnemonic::Add, Some((left, right))) => Some(left.wrapping_add(right)),
+            (Mnemonic::Sub, Some((left, right))) => Some(left.wrapping_sub(right)),
+            (Mnemonic::Or, Some((left, right))) => Some(left | right),
+            (_, Some((left, right))) => Some(left & right),
+        };
+        let bytes = value.map(u64::to_le_bytes);
+        self.write(instruction, bytes.as_ref().and_then(|bytes| bytes.get(..size)));
+    }
+}
+
+fn is_immediate(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Immediate8
+            | OpKind::Immediate16
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to16
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+    )
+}
+
+/// Bytes that a move or an arithmetic instruction moves.
+fn operand_size(instruction: &Instruction) -> usize {
+    // The 64-bit move between vector registers and the rest; the register's own size would say 16.
+    let quad = [
+        Code::Movq_xmm_rm64,
+        Code::Movq_rm64_xmm,
+        Code::Movq_xmm_xmmm64,
+        Code::Movq_xmmm64_xmm,
+        Code::VEX_Vmovq_xmm_rm64,
+        Code::VEX_Vmovq_rm64_xmm,
+        Code::VEX_Vmovq_xmm_xmmm64,
+        Code::VEX_Vmovq_xmmm64_xmm,
+    ];
+    let double = [Code::Movd_xmm_rm32, Code::Movd_rm32_xmm, Code::VEX_Vmovd_xmm_rm32, Code::VEX_Vmovd_rm32_xmm];
+    match instruction.code() {
+        code if quad.contains(&code) => 8,
+        code if double.contains(&code) => 4,
+        _ if instruction.op0_kind() == OpKind::Register => instruction.op0_register().size(),
+        _ => instruction.memory_size().size(),
+    }
+}
+
+/// Reads AArch64 code of one function at `address`; `tag` is how the strings looked for begin.
+pub fn aarch64(code: &[u8], address: u64, tag: &[u8], constants: &Constants<'_>, see: &mut dyn FnMut(Constant)) {
+    let mut state = Arm { general: [None; 32], pages: [None; 32], versions: [0; 32], vector: [None; 32], memory: Memory::new(tag, see), constants };
+    for (index, word) in code.chunks_exact(4).enumerate() {
+        state.memory.step();
+        state.execute(address + index as u64 * 4, u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    state.memory.finish();
+}
+
+struct Arm<'a> {
+    general: [Option<u64>; 32],
+    /// Addresses in the file, kept apart from numbers: only loads use them.
+    pages: [Option<u64>; 32],
+    versions: [u32; 32],
+    vector: [Option<[u8; 16]>; 32],
+    memory: Memory<'a>,
+    constants: &'a Constants<'a>,
+}
+
+/// The zero register where a value is read or written, the stack pointer where memory is addressed.
+const ZERO: usize = 31;
+
+impl Arm<'_> {
+    fn execute(&mut self, at: u64, word: u32) {
+        let field = |shift: u32, bits: u32| (word >> shift & ((1 << bits) - 1)) as usize;
+        let (rd, rn, rm) = (field(0, 5), field(5, 5), field(16, 5));
+        let wide = word >> 31 != 0;
+        match word {
+            // movz, movn, movk.
+            _ if word & 0x1f80_0000 == 0x1280_0000 => {
+                let (half, part) = (field(21, 2) as u32 * 16, field(5, 16) as u64);
+                let value = match word >> 29 & 3 {
+                    2 => Some(part << half),
+                    0 => Some(!(part << half)),
+                    3 => self.general[rd].map(|old| old & !(0xffff << half) | part << half),
+                    _ => None,
+                };
+                self.set(rd, value.map(|value| if wide { value } else { value & 0xffff_ffff }));
+            }
+            // eor, orr (mov) of registers, no shift.
+            _ if word & 0x7fe0_fc00 == 0x4a00_0000 => self.set(rd, self.value(rn).zip(self.value(rm)).map(|(left, right)| left ^ right)),
+            _ if word & 0x7fe0_fc00 == 0x2a00_0000 => self.set(rd, self.value(rn).zip(self.value(rm)).map(|(left, right)| left | right)),
+            _ if word & 0x9f00_0000 == 0x9000_0000 => {
+                self.set(rd, None);
+                let offset = i64::from((((word >> 5 & 0x7_ffff) << 2 | word >> 29 & 3) << 11).cast_signed() >> 11) << 12;
+                self.pages[rd] = Some((at & !0xfff).wrapping_add_signed(offset));
+            }
+            // add of an immediate: an address in the file, or a number.
+            _ if word & 0xffc0_0000 == 0x9100_0000 => {
+                let (page, value) = (self.pages[rn], if rn == ZERO { None } else { self.general[rn] });
+                let add = field(10, 12) as u64;
+                self.set(rd, value.map(|value| value.wrapping_add(add)));
+                self.pages[rd] = page.map(|page| page.wrapping_add(add));
+            }
+            // Loads and stores of one register: unsigned offset, or unscaled.
+            _ if word & 0x3b00_0000 == 0x3900_0000 => self.access(at, word, field(10, 12) as i64, true),
+            _ if word & 0x3b20_0c00 == 0x3800_0000 => self.access(at, word, i64::from((word << 11).cast_signed() >> 23), false),
+            // stp of two registers, signed offset.
+            _ if word & 0x3bc0_0000 == 0x2900_0000 => {
+                let size = match (word >> 26 & 1, word >> 30) {
+                    (0, 0) => 4,
+                    (0, 2) | (1, 1) => 8,
+                    (1, 0) => 4,
+                    (1, 2) => 16,
+                    _ => return,
+                };
+                let offset = i64::from((word << 10).cast_signed() >> 25) * size as i64;
+                let base = Base { register: rn as u8, version: self.versions[rn] };
+                for (index, register) in [rd, field(10, 5)].into_iter().enumerate() {
+                    if let Some(value) = self.bytes(word, register, size) {
+                        self.memory.store(at, base, offset + (index * size) as i64, &value);
+                    }
+                }
+            }
+            // bl, blr: x0 to x18 and the vector registers may change.
+            _ if word & 0xfc00_0000 == 0x9400_0000 || word & 0xffff_fc1f == 0xd63f_0000 => {
+                (0..=18).for_each(|register| self.set(register, None));
+                self.vector = [None; 32];
+            }
+            // Other arithmetic writes its first register; branches, compares and system instructions write none that matters.
+            _ if word >> 26 & 7 == 4 || word >> 25 & 7 == 5 => self.set(rd, None),
+            _ => {}
+        }
+    }
+
+    fn value(&self, register: usize) -> Option<u64> {
+        if register == ZERO { Some(0) } else { self.general[register] }
+    }
+
+    fn set(&mut self, register: usize, value: Option<u64>) {
+        self.pages[register] = None;
+        self.versions[register] = self.versions[register].wrapping_add(1);
+        self.general[register] = value;
+    }
+
+    /// What a store of `register` would write.
+    fn bytes(&self, word: u32, register: usize, size: usize) -> Option<Vec<u8>> {
+        if word >> 26 & 1 != 0 {
+            return self.vector[register].map(|value| value[..size].to_vec());
+        }
+        self.value(register)?.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+    }
+
+    fn access(&mut self, at: u64, word: u32, offset: i64, scaled: bool) {
+        let (register, rn) = ((word & 31) as usize, (word >> 5 & 31) as usize);
+        let is_vector = word >> 26 & 1 != 0;
+        // The size stands in the top two bits; vector registers of 16 bytes have them 0 and the upper bit of opc set.
+        let size = if is_vector && word >> 23 & 1 != 0 { 16 } else { 1_usize << (word >> 30) };
+        let offset = if scaled { offset * size as i64 } else { offset };
+        let base = Base { register: rn as u8, version: self.versions[rn] };
+        let opc = word >> 22 & 3;
+        if opc == 0 || (is_vector && opc == 2) {
+            if let Some(value) = self.bytes(word, register, size) {
+                self.memory.store(at, base, offset, &value);
+            }
+            return;
+        }
+        let value = match self.pages[rn] {
+            Some(page) => (self.constants)(page.wrapping_add_signed(offset), size),
+            None => self.memory.load(base, offset, size),
+        };
+        if is_vector {
+            self.vector[register] = value.and_then(|value| {
+                let mut wide = [0; 16];
+                wide.get_mut(..value.len())?.copy_from_slice(&value);
+                Some(wide)
+            });
+        } else {
+            // Sign-extending loads (opc 2 and 3) are not followed.
+            let value = value.filter(|_| opc == 1).and_then(|value| {
+                let mut wide = [0; 8];
+                wide.get_mut(..value.len())?.copy_from_slice(&value);
+                Some(u64::from_le_bytes(wide))
+            });
+            self.set(register, value);
+        }
+    }
+}
