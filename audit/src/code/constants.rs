@@ -14,7 +14,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Reg
 /// Instructions after which a stored piece no longer joins another.
 const REACH: u32 = 40;
 /// Stores kept.
-const KEPT: usize = 64;
+const KEPT: usize = 32;
 /// Longest string put together, in bytes.
 const LONGEST: usize = 64;
 
@@ -37,8 +37,15 @@ pub enum Constant {
     },
 }
 
-/// Reads up to 16 constant bytes at an address of the file.
-pub type Constants<'a> = dyn Fn(u64, usize) -> Option<Vec<u8>> + 'a;
+/// Fills a buffer of up to 16 bytes with constant bytes at an address of the file.
+pub type Constants<'a> = dyn Fn(u64, &mut [u8]) -> Option<()> + 'a;
+
+/// Constant bytes as a value.
+fn constant(constants: &Constants<'_>, address: u64, size: usize) -> Option<Value> {
+    let mut bytes = [0; 16];
+    constants(address, bytes.get_mut(..size)?)?;
+    Some(Value::from_le_bytes(bytes))
+}
 
 /// A register that addresses memory, numbered anew each time it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,24 +54,22 @@ struct Base {
     version: u32,
 }
 
+/// Up to 16 known bytes, little-endian, with zeros above them.
+type Value = u128;
+
+/// The lowest `size` bytes of a value; 16 at most.
+fn low(value: Value, size: usize) -> Value {
+    if size >= 16 { value } else { value & ((1 << (size * 8)) - 1) }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Store {
     base: Base,
     offset: i64,
-    bytes: [u8; 16],
-    len: usize,
+    value: Value,
+    size: usize,
     age: u32,
     at: u64,
-}
-
-impl Store {
-    fn value(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    fn number(&self) -> u64 {
-        u64::from_le_bytes(self.bytes[..8].try_into().unwrap_or_default())
-    }
 }
 
 /// Recent stores of known bytes, and the strings that begin in them.
@@ -89,12 +94,9 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn store(&mut self, at: u64, base: Base, offset: i64, value: &[u8]) {
-        let mut bytes = [0; 16];
-        let len = value.len().min(16);
-        bytes[..len].copy_from_slice(&value[..len]);
-        let store = Store { base, offset, bytes, len, age: self.age, at };
-        if value.starts_with(self.tag) {
+    fn store(&mut self, at: u64, base: Base, offset: i64, value: Value, size: usize) {
+        let store = Store { base, offset, value: low(value, size), size: size.min(16), age: self.age, at };
+        if value.to_le_bytes()[..store.size].starts_with(self.tag) {
             // The same place written anew: what stood there is complete.
             if let Some(position) = self.open.iter().position(|open| open.base == base && open.offset == offset) {
                 for _ in 0..=position {
@@ -110,27 +112,27 @@ impl<'a> Memory<'a> {
         self.recent.push_back(store);
     }
 
-    /// Bytes stored at a place, if one store covers them all.
-    fn load(&self, base: Base, offset: i64, len: usize) -> Option<Vec<u8>> {
-        let overlaps = |store: &&Store| store.base == base && store.offset < offset + len as i64 && offset < store.offset + store.len as i64;
+    /// Bytes stored at a place, if the last store that touches it covers them all.
+    fn load(&self, base: Base, offset: i64, size: usize) -> Option<Value> {
+        let overlaps = |store: &&Store| store.base == base && store.offset < offset + size as i64 && offset < store.offset + store.size as i64;
         let store = self.recent.iter().rev().find(overlaps)?;
-        let start = usize::try_from(offset - store.offset).ok()?;
-        store.value().get(start..start + len).map(<[u8]>::to_vec)
+        let skip = usize::try_from(offset - store.offset).ok()?;
+        (skip + size <= store.size).then(|| low(store.value >> (skip * 8), size))
     }
 
     fn pair(&mut self, last: &Store) {
-        let partner = |offset: i64, len: usize| {
-            let fits = |store: &&Store| store.base == last.base && store.offset == offset && store.len == len && self.age - store.age <= REACH;
+        let partner = |offset: i64, size: usize| {
+            let fits = |store: &&Store| store.base == last.base && store.offset == offset && store.size == size && self.age - store.age <= REACH;
             self.recent.iter().rev().find(fits).copied()
         };
-        let (pair, single) = match last.len {
+        let (pair, single) = match last.size {
             4 => (partner(last.offset - 8, 8), Some(*last)),
             8 => (Some(*last), partner(last.offset + 8, 4)),
             _ => return,
         };
         if let (Some(pair), Some(single)) = (pair, single) {
-            let (low, high) = (pair.number() as u32, (pair.number() >> 32) as u32);
-            (self.see)(Constant::Numbers { at: last.at, numbers: [low, high, single.number() as u32] });
+            let numbers = [pair.value as u32, (pair.value >> 32) as u32, single.value as u32];
+            (self.see)(Constant::Numbers { at: last.at, numbers });
         }
     }
 
@@ -140,7 +142,7 @@ impl<'a> Memory<'a> {
         let mut known = [false; LONGEST];
         // Pieces may be stored before the first one of the string or after it, within reach either way.
         for store in self.recent.iter().filter(|store| store.base == first.base && store.age.abs_diff(first.age) <= REACH) {
-            for (index, &byte) in store.value().iter().enumerate() {
+            for (index, byte) in store.value.to_le_bytes().into_iter().take(store.size).enumerate() {
                 let Ok(place) = usize::try_from(store.offset - first.offset + index as i64) else { continue };
                 if place < LONGEST {
                     (bytes[place], known[place]) = (byte, true);
@@ -177,7 +179,7 @@ pub fn x86_64(code: &[u8], address: u64, tag: &[u8], constants: &Constants<'_>, 
 struct X86<'a> {
     general: [Option<u64>; 16],
     versions: [u32; 16],
-    vector: [Option<[u8; 16]>; 16],
+    vector: [Option<Value>; 16],
     memory: Memory<'a>,
     constants: &'a Constants<'a>,
 }
@@ -213,17 +215,13 @@ impl X86<'_> {
             Mnemonic::Punpcklqdq => {
                 let both = (vector(instruction.op0_register()), vector(instruction.op1_register()));
                 let value = match both {
-                    (Some(to), Some(from)) => self.vector[to].zip(self.vector[from]).map(|(low, high)| {
-                        let mut joined = low;
-                        joined[8..].copy_from_slice(&high[..8]);
-                        joined
-                    }),
+                    (Some(to), Some(from)) => self.vector[to].zip(self.vector[from]).map(|(lower, upper)| low(lower, 8) | upper << 64),
                     _ => None,
                 };
                 self.write_vector(instruction, value);
             }
             Mnemonic::Pxor | Mnemonic::Xorps if instruction.op0_register() == instruction.op1_register() => {
-                self.write_vector(instruction, Some([0; 16]));
+                self.write_vector(instruction, Some(0));
             }
             Mnemonic::Mul | Mnemonic::Imul | Mnemonic::Div | Mnemonic::Idiv | Mnemonic::Cdq | Mnemonic::Cqo | Mnemonic::Cpuid | Mnemonic::Rdtsc => {
                 self.forget_first(instruction);
@@ -256,7 +254,7 @@ impl X86<'_> {
         self.write_vector(instruction, None);
     }
 
-    fn write_vector(&mut self, instruction: &Instruction, value: Option<[u8; 16]>) {
+    fn write_vector(&mut self, instruction: &Instruction, value: Option<Value>) {
         if let Some(register) = vector(instruction.op0_register()) {
             self.vector[register] = value;
         }
@@ -273,55 +271,44 @@ impl X86<'_> {
         Some((base, instruction.memory_displacement64().cast_signed()))
     }
 
-    /// Bytes of an operand where known, as many as `size`.
-    fn read(&self, instruction: &Instruction, operand: u32, size: usize) -> Option<Vec<u8>> {
-        match instruction.op_kind(operand) {
+    /// An operand's value where known, as many bytes of it as `size`.
+    fn read(&self, instruction: &Instruction, operand: u32, size: usize) -> Option<Value> {
+        let value = match instruction.op_kind(operand) {
             OpKind::Register => {
                 let register = instruction.op_register(operand);
-                if let Some(index) = vector(register) {
-                    return self.vector[index].map(|value| value[..size.min(16)].to_vec());
-                }
                 if matches!(register, Register::AH | Register::BH | Register::CH | Register::DH) {
                     return None;
                 }
-                let value = self.general[general(register)?]?;
-                value.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+                match vector(register) {
+                    Some(index) => self.vector[index]?,
+                    None => self.general[general(register)?]?.into(),
+                }
             }
-            OpKind::Memory if instruction.is_ip_rel_memory_operand() => (self.constants)(instruction.ip_rel_memory_address(), size),
+            OpKind::Memory if instruction.is_ip_rel_memory_operand() => constant(self.constants, instruction.ip_rel_memory_address(), size)?,
             OpKind::Memory => {
                 let (base, offset) = self.place(instruction)?;
-                self.memory.load(base, offset, size)
+                self.memory.load(base, offset, size)?
             }
-            kind if is_immediate(kind) => instruction.immediate(operand).to_le_bytes().get(..size).map(<[u8]>::to_vec),
-            _ => None,
-        }
+            kind if is_immediate(kind) => instruction.immediate(operand).into(),
+            _ => return None,
+        };
+        Some(low(value, size))
     }
 
-    fn write(&mut self, instruction: &Instruction, value: Option<&[u8]>) {
+    /// Writes the first operand. A write of 4 bytes to a register clears the rest of it, as does one of 2 here: the rest is not followed.
+    fn write(&mut self, instruction: &Instruction, value: Option<Value>, size: usize) {
         match instruction.op0_kind() {
             OpKind::Register => {
                 let register = instruction.op0_register();
-                if let Some(index) = vector(register) {
-                    self.vector[index] = value.map(|value| {
-                        let mut wide = [0; 16];
-                        wide[..value.len().min(16)].copy_from_slice(&value[..value.len().min(16)]);
-                        wide
-                    });
-                } else if let Some(index) = general(register) {
-                    // A write of 4 bytes clears the upper half; one of 1 or 2 bytes leaves it, which is not followed here.
-                    let whole = register.size() >= 4;
-                    let known = value.filter(|value| whole && value.len() <= 8).map(|value| {
-                        let mut wide = [0; 8];
-                        wide[..value.len()].copy_from_slice(value);
-                        u64::from_le_bytes(wide)
-                    });
-                    let narrow = value.filter(|_| !whole && register.size() == 2).and_then(|value| Some(u64::from(u16::from_le_bytes(value.try_into().ok()?))));
-                    self.set(index, known.or(narrow));
+                if let Some(index) = general(register) {
+                    self.set(index, value.filter(|_| register.size() > 1).map(|value| value as u64));
+                } else {
+                    self.write_vector(instruction, value);
                 }
             }
             OpKind::Memory => {
                 if let (Some(value), Some((base, offset))) = (value, self.place(instruction)) {
-                    self.memory.store(instruction.ip(), base, offset, value);
+                    self.memory.store(instruction.ip(), base, offset, value, size);
                 }
             }
             _ => {}
@@ -330,31 +317,22 @@ impl X86<'_> {
 
     fn transfer(&mut self, instruction: &Instruction) {
         let size = operand_size(instruction);
-        let value = self.read(instruction, 1, size);
-        self.write(instruction, value.as_deref());
+        self.write(instruction, self.read(instruction, 1, size), size);
     }
 
     fn arithmetic(&mut self, instruction: &Instruction) {
         let size = operand_size(instruction);
-        let zeroed = instruction.mnemonic() == Mnemonic::Xor && instruction.op1_kind() == OpKind::Register && instruction.op0_register() == instruction.op1_register();
-        let number = |bytes: Vec<u8>| {
-            let mut wide = [0; 8];
-            wide.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-            Some(u64::from_le_bytes(wide))
+        let itself = instruction.op1_kind() == OpKind::Register && instruction.op0_register() == instruction.op1_register();
+        let operands = || self.read(instruction, 0, size).zip(self.read(instruction, 1, size));
+        let value = match instruction.mnemonic() {
+            Mnemonic::Xor | Mnemonic::Sub if itself => Some(0),
+            Mnemonic::Xor => operands().map(|(left, right)| left ^ right),
+            Mnemonic::Add => operands().map(|(left, right)| left.wrapping_add(right)),
+            Mnemonic::Sub => operands().map(|(left, right)| left.wrapping_sub(right)),
+            Mnemonic::Or => operands().map(|(left, right)| left | right),
+            _ => operands().map(|(left, right)| left & right),
         };
-        let left = self.read(instruction, 0, size).and_then(number);
-        let right = self.read(instruction, 1, size).and_then(number);
-        let value = match (instruction.mnemonic(), left.zip(right)) {
-            (Mnemonic::Xor, _) if zeroed => Some(0),
-            (_, None) => None,
-            (Mnemonic::Xor, Some((left, right))) => Some(left ^ right),
-            (Mnemonic::Add, Some((left, right))) => Some(left.wrapping_add(right)),
-            (Mnemonic::Sub, Some((left, right))) => Some(left.wrapping_sub(right)),
-            (Mnemonic::Or, Some((left, right))) => Some(left | right),
-            (_, Some((left, right))) => Some(left & right),
-        };
-        let bytes = value.map(u64::to_le_bytes);
-        self.write(instruction, bytes.as_ref().and_then(|bytes| bytes.get(..size)));
+        self.write(instruction, value.map(|value| low(value, size)), size);
     }
 }
 
@@ -409,7 +387,7 @@ struct Arm<'a> {
     /// Addresses in the file, kept apart from numbers: only loads use them.
     pages: [Option<u64>; 32],
     versions: [u32; 32],
-    vector: [Option<[u8; 16]>; 32],
+    vector: [Option<Value>; 32],
     memory: Memory<'a>,
     constants: &'a Constants<'a>,
 }
@@ -464,8 +442,8 @@ impl Arm<'_> {
                 let offset = i64::from((word << 10).cast_signed() >> 25) * size as i64;
                 let base = Base { register: rn as u8, version: self.versions[rn] };
                 for (index, register) in [rd, field(10, 5)].into_iter().enumerate() {
-                    if let Some(value) = self.bytes(word, register, size) {
-                        self.memory.store(at, base, offset + (index * size) as i64, &value);
+                    if let Some(value) = self.stored(word, register) {
+                        self.memory.store(at, base, offset + (index * size) as i64, value, size);
                     }
                 }
             }
@@ -490,12 +468,9 @@ impl Arm<'_> {
         self.general[register] = value;
     }
 
-    /// What a store of `register` would write.
-    fn bytes(&self, word: u32, register: usize, size: usize) -> Option<Vec<u8>> {
-        if word >> 26 & 1 != 0 {
-            return self.vector[register].map(|value| value[..size].to_vec());
-        }
-        self.value(register)?.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+    /// What a store of `register` writes.
+    fn stored(&self, word: u32, register: usize) -> Option<Value> {
+        if word >> 26 & 1 != 0 { self.vector[register] } else { self.value(register).map(Value::from) }
     }
 
     fn access(&mut self, at: u64, word: u32, offset: i64, scaled: bool) {
@@ -507,29 +482,20 @@ impl Arm<'_> {
         let base = Base { register: rn as u8, version: self.versions[rn] };
         let opc = word >> 22 & 3;
         if opc == 0 || (is_vector && opc == 2) {
-            if let Some(value) = self.bytes(word, register, size) {
-                self.memory.store(at, base, offset, &value);
+            if let Some(value) = self.stored(word, register) {
+                self.memory.store(at, base, offset, value, size);
             }
             return;
         }
         let value = match self.pages[rn] {
-            Some(page) => (self.constants)(page.wrapping_add_signed(offset), size),
+            Some(page) => constant(self.constants, page.wrapping_add_signed(offset), size),
             None => self.memory.load(base, offset, size),
         };
         if is_vector {
-            self.vector[register] = value.and_then(|value| {
-                let mut wide = [0; 16];
-                wide.get_mut(..value.len())?.copy_from_slice(&value);
-                Some(wide)
-            });
+            self.vector[register] = value;
         } else {
             // Sign-extending loads (opc 2 and 3) are not followed.
-            let value = value.filter(|_| opc == 1).and_then(|value| {
-                let mut wide = [0; 8];
-                wide.get_mut(..value.len())?.copy_from_slice(&value);
-                Some(u64::from_le_bytes(wide))
-            });
-            self.set(register, value);
+            self.set(register, value.filter(|_| opc == 1).map(|value| value as u64));
         }
     }
 }

@@ -69,7 +69,13 @@ pub fn read(image: &Elf) -> Result<Names> {
         sweep::segments(
             image,
             |segment| segment.executable() == executable,
-            |chunk| {
+            |segment, chunk| {
+                if !segment.writable()
+                    && names.build_id.is_none()
+                    && let Some(position) = build_tag.find(&chunk.bytes[chunk.from..])
+                {
+                    names.build_id = quoted(&chunk.bytes[chunk.from + position + BUILD_ID_TAG.len()..]);
+                }
                 for position in tag.find_iter(&chunk.bytes[chunk.from..]).map(|position| position + chunk.from) {
                     if position >= chunk.to {
                         break;
@@ -79,18 +85,6 @@ pub fn read(image: &Elf) -> Result<Names> {
             },
         )?;
     }
-    // Its own short pass: the line is in the constants, which end well before the embedded code objects begin.
-    sweep::segments(
-        image,
-        |segment| !segment.writable() && !segment.executable(),
-        |chunk| {
-            if names.build_id.is_none()
-                && let Some(position) = build_tag.find(&chunk.bytes[chunk.from..])
-            {
-                names.build_id = quoted(&chunk.bytes[chunk.from + position + BUILD_ID_TAG.len()..]);
-            }
-        },
-    )?;
     names.ids.sort_unstable_by_key(|id| id.address);
     names.ids.dedup_by_key(|id| id.address);
     names.immediates.sort_unstable();

@@ -4,7 +4,8 @@
 //! flags, image kernels, conversion of old code objects) name bare ids. HIP keeps a constant array of records. Either reading is trusted
 //! only if it passes its checks; otherwise there is none, and names are just names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::identity::Identity;
 use super::names::Names;
@@ -13,7 +14,7 @@ use super::target::{Features, Generic, Name, Target, Triple};
 use crate::code::constants::{self, Constant};
 use crate::code::functions::{self, Functions};
 use crate::code::{references, sweep};
-use crate::elf::{Elf, Result, segment_type};
+use crate::elf::{Elf, Result, Segment, segment_type};
 
 /// `EM_X86_64` and `EM_AARCH64`, the machines whose code is read.
 const X86_64: u16 = 62;
@@ -227,10 +228,10 @@ fn candidates(image: &Elf, names: &Names, functions: &Functions) -> Result<BTree
         }
     };
     match image.header.machine {
-        X86_64 => sweep::segments(image, crate::elf::Segment::executable, |chunk| references::x86_64(chunk, &mut see))?,
+        X86_64 => sweep::segments(image, Segment::executable, |_, chunk| references::x86_64(chunk, &mut see))?,
         AARCH64 => {
             let mut registers = references::AArch64::default();
-            sweep::segments(image, crate::elf::Segment::executable, |chunk| registers.sweep(chunk, &mut see))?;
+            sweep::segments(image, Segment::executable, |_, chunk| registers.sweep(chunk, &mut see))?;
         }
         _ => {}
     }
@@ -239,13 +240,14 @@ fn candidates(image: &Elf, names: &Names, functions: &Functions) -> Result<BTree
 
 /// The registry that a function builds, with what it and others assemble from immediates.
 fn from_function(image: &Elf, names: &Names, functions: &Functions, start: u64, mut candidate: Candidate) -> Result<Structure> {
+    let blocks = Blocks::default();
     let mut structure = Structure::default();
     let mut versions = BTreeSet::new();
     // Immediates elsewhere (comparisons in the image code) are no registration, but a name among them is worth knowing.
     let others: BTreeSet<_> = names.immediates.iter().filter_map(|&at| functions.around(at)).filter(|range| range.0 != start).collect();
     let own = functions.around(start).filter(|range| range.0 == start);
     for (range, builder) in own.map(|range| (range, true)).into_iter().chain(others.into_iter().map(|range| (range, false))) {
-        decode(image, range, &mut |constant| match constant {
+        decode(image, &blocks, range, &mut |constant| match constant {
             Constant::Text { bytes, .. } => match Name::in_file(&bytes) {
                 Some(name) if builder => candidate.add(name),
                 Some(Name::Target(target)) => {
@@ -283,6 +285,7 @@ fn version(major: u32, minor: u32, step: u32) -> Option<Triple> {
 
 /// Targets that any code assembles, read from start to end of each executable segment, up to [`MOST_CODE`] bytes.
 fn assemble(image: &Elf) -> Result<BTreeSet<Triple>> {
+    let blocks = Blocks::default();
     let mut found = BTreeSet::new();
     let mut left = MOST_CODE;
     for segment in image.segments.iter().filter(|segment| segment.kind == segment_type::LOAD && segment.executable()) {
@@ -291,7 +294,7 @@ fn assemble(image: &Elf) -> Result<BTreeSet<Triple>> {
         let mut done = 0;
         while done < size {
             let start = segment.address + done;
-            decode(image, (start, start + SLICE.min(size - done)), &mut |constant| {
+            decode(image, &blocks, (start, start + SLICE.min(size - done)), &mut |constant| {
                 if let Constant::Text { bytes, .. } = constant
                     && let Some(Name::Target(target)) = Name::in_file(&bytes)
                 {
@@ -305,13 +308,41 @@ fn assemble(image: &Elf) -> Result<BTreeSet<Triple>> {
 }
 
 /// Decodes the code between two addresses for its constants.
-fn decode(image: &Elf, (start, end): (u64, u64), see: &mut dyn FnMut(Constant)) -> Result<()> {
+fn decode(image: &Elf, blocks: &Blocks, (start, end): (u64, u64), see: &mut dyn FnMut(Constant)) -> Result<()> {
     let code = image.window_up_to("machine code", start, (end - start).min(MOST_CODE))?;
-    let constant = |address: u64, len: usize| image.window("constant of the code", address, len as u64).ok().map(|window| window.bytes);
+    let constant = |address: u64, buffer: &mut [u8]| blocks.read(image, address, buffer);
     match image.header.machine {
         X86_64 => constants::x86_64(&code.bytes, start, b"gfx", &constant, see),
         AARCH64 => constants::aarch64(&code.bytes, start, b"gfx", &constant, see),
         _ => {}
     }
     Ok(())
+}
+
+/// Constant data of a file, block by block: code refers to the same few again and again.
+#[derive(Default)]
+struct Blocks {
+    read: RefCell<HashMap<u64, Vec<u8>>>,
+}
+
+impl Blocks {
+    const SIZE: u64 = 1 << 12;
+    /// Blocks kept at most.
+    const MOST: usize = 256;
+
+    /// Bytes that no running code changes: what a writable segment holds is no constant.
+    fn read(&self, image: &Elf, address: u64, buffer: &mut [u8]) -> Option<()> {
+        let holds = |segment: &&Segment| segment.kind == segment_type::LOAD && !segment.writable() && address.wrapping_sub(segment.address) < segment.file_size;
+        let segment = image.segments.iter().find(holds)?;
+        let start = address - (address - segment.address) % Self::SIZE;
+        let mut blocks = self.read.borrow_mut();
+        if blocks.len() == Self::MOST {
+            blocks.clear();
+        }
+        // One that cannot be read is kept as empty, so that it is not tried again.
+        let block = blocks.entry(start).or_insert_with(|| image.window_up_to("constant of the code", start, Self::SIZE + 16).map(|window| window.bytes).unwrap_or_default());
+        let skip = (address - start) as usize;
+        buffer.copy_from_slice(block.get(skip..skip + buffer.len())?);
+        Some(())
+    }
 }
