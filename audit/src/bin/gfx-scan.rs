@@ -3,9 +3,9 @@ fn main() {
     let target = a.iter().position(|x| x == "--target").map(|i| { let v = a.remove(i + 1); a.remove(i); v });
     for a in a {
         let e = match vrocm_audit::elf::Elf::open(std::path::Path::new(&a)) { Ok(e) => e, Err(e) => { eprintln!("{e}"); continue } };
-        let l = vrocm_audit::gfx::scan(&e).unwrap();
+        let mut l = vrocm_audit::gfx::scan(&e).unwrap();
         if let Some(t) = &target {
-            match t.parse() { Ok(n) => println!("{}", serde_json::to_string(&l.judge(n)).unwrap()), Err(e) => println!("{e}") }
+            match t.parse() { Ok(n) => println!("{}", serde_json::to_string(&l.answer(&e, n).unwrap()).unwrap()), Err(e) => println!("{e}") }
             continue;
         }
         println!("{}", serde_json::to_string(&l).unwrap());

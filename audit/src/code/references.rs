@@ -16,16 +16,42 @@ pub struct Reference {
 
 /// Finds every `lea r64, [rip + disp32]` of a chunk: REX.W, 8D, ModRM with mod 0 and rm 5.
 pub fn x86_64(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
+    /// Bytes looked at together: a block without the opcode, and most are, costs a few vector instructions.
+    const BLOCK: usize = 64;
     let bytes = chunk.bytes;
-    for position in memchr::memchr_iter(0x8d, &bytes[chunk.from..chunk.to]).map(|position| position + chunk.from) {
-        let Some(&[modrm, a, b, c, d]) = bytes.get(position + 1..position + 6) else { continue };
-        let wide = position > 0 && bytes[position - 1] & 0xf8 == 0x48;
-        if !wide || modrm & 0xc7 != 0x05 {
+    let opcode = |pair: &[u8]| u8::from(pair[0] == 0x8d) & u8::from(pair[1] & 0xc7 == 0x05);
+    let mut start = chunk.from;
+    while start < chunk.to {
+        let end = (start + BLOCK).min(chunk.to);
+        let pairs = &bytes[start..bytes.len().min(end + 1)];
+        if pairs.windows(2).fold(0, |any, pair| any | opcode(pair)) != 0 {
+            for position in (start..end).filter(|&position| bytes.get(position..position + 2).is_some_and(|pair| opcode(pair) != 0)) {
+                let Some(&[a, b, c, d]) = bytes.get(position + 2..position + 6) else { continue };
+                if position == 0 || bytes[position - 1] & 0xf8 != 0x48 {
+                    continue;
+                }
+                let at = chunk.address + position as u64 - 1;
+                let next = chunk.address + position as u64 + 6;
+                see(Reference { at, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
+            }
+        }
+        start = end;
+    }
+}
+
+/// Finds every place of a chunk that could be an operand relative to the end of its instruction, whatever the instruction: ModRM with mod 0
+/// and rm 5, a displacement, no immediate after it.
+///
+/// Compilers copy a long string with vector loads from where it stands, without taking its address. Slower than [`x86_64`], and far more of
+/// what it finds is chance.
+pub fn x86_64_operands(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
+    for position in chunk.from..chunk.to {
+        if chunk.bytes[position] & 0xc7 != 0x05 {
             continue;
         }
-        let at = chunk.address + position as u64 - 1;
-        let next = chunk.address + position as u64 + 6;
-        see(Reference { at, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
+        let Some(&[a, b, c, d]) = chunk.bytes.get(position + 1..position + 5) else { continue };
+        let next = chunk.address + position as u64 + 5;
+        see(Reference { at: chunk.address + position as u64, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
     }
 }
 
@@ -41,10 +67,11 @@ impl AArch64 {
     /// Of all instructions only these are looked at, so a register may hold an address that other code has overwritten since.
     pub fn sweep(&mut self, chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
         // Instructions are aligned in memory; a chunk need not be.
-        let first = (chunk.address + chunk.from as u64).next_multiple_of(4) - chunk.address;
-        let Some(words) = chunk.bytes.get(first as usize..) else { return };
+        let misaligned = (chunk.address.wrapping_add(chunk.from as u64) & 3) as usize;
+        let first = chunk.from + (4 - misaligned) % 4;
+        let Some(words) = chunk.bytes.get(first..) else { return };
         for (index, word) in words.chunks_exact(4).enumerate() {
-            let position = first as usize + index * 4;
+            let position = first + index * 4;
             if position >= chunk.to {
                 break;
             }
@@ -100,6 +127,15 @@ mod tests {
     fn lea_cut_short_is_none() {
         x86_64(whole(&[0x48, 0x8d, 0x0d, 0x10, 0], 0), |reference| panic!("{reference:?}"));
         x86_64(whole(&[0x8d, 0x0d, 0, 0, 0, 0], 0), |reference| panic!("{reference:?}"));
+    }
+
+    #[test]
+    fn operands_relative_to_rip() {
+        // movups xmm0, [rip+0x10]; mov rax, [rbp+8].
+        let code = [0x0f, 0x10, 0x05, 0x10, 0, 0, 0, 0x48, 0x8b, 0x45, 8];
+        let mut found = Vec::new();
+        super::x86_64_operands(whole(&code, 0x1000), |reference| found.push(reference));
+        assert_eq!(found, [Reference { at: 0x1002, to: 0x1017 }]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Chunk<'a> {
 /// Passes over what the file holds of each `PT_LOAD` that `wanted` accepts, in the order of the program headers.
 ///
 /// Segments that together take more bytes than twice the file's size overlap on purpose: an error, so that no file is read for ever.
-pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl FnMut(&Segment, Chunk<'_>)) -> Result<()> {
+pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl FnMut(Chunk<'_>)) -> Result<()> {
     let loads = || image.segments.iter().filter(|segment| segment.kind == segment_type::LOAD && wanted(segment));
     let total = loads().fold(0_u64, |total, segment| total.saturating_add(segment.file_size));
     if total > image.len().saturating_mul(2) {
@@ -40,7 +40,7 @@ pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl Fn
             buffer.resize(before + own + after, 0);
             let start = done - before as u64;
             image.bytes_into("PT_LOAD", segment.offset + start, &mut buffer)?;
-            see(segment, Chunk { bytes: &buffer, address: segment.address + start, from: before, to: before + own });
+            see(Chunk { bytes: &buffer, address: segment.address + start, from: before, to: before + own });
             done += own as u64;
         }
     }

@@ -3,10 +3,12 @@
 //! ROCr takes the version of each device from the kernel, looks it up in its compiled-in registry, and skips the device without a word if it
 //! is not there. HIP does the same again with a table of its own. Asking the runtime needs a working one; here the file is read instead.
 //!
-//! Reading order: [`target`] (the grammar), [`identity`] (which library it is), [`names`] (where names stand), [`table`] and [`registry`]
-//! (what is registered), [`verdict`] (the answer). Beside them [`release`] and [`override_version`]. What a program would load is decided
-//! elsewhere; here is one file.
+//! Reading order: [`target`] (the grammar), [`identity`] (which library it is), [`names`] (where names stand), [`table`], [`builder`] and
+//! [`registry`] (what is registered), [`doubts`] (the closer look at what is not), [`verdict`] (the answer). Beside them [`release`] and
+//! [`override_version`]. What a program would load is decided elsewhere; here is one file.
 
+pub mod builder;
+pub mod doubts;
 pub mod identity;
 pub mod names;
 pub mod override_version;
@@ -16,16 +18,18 @@ pub mod table;
 pub mod target;
 pub mod verdict;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 
+use self::doubts::Doubts;
 use self::identity::Identity;
-use self::names::Names;
-use self::registry::Structure;
+use self::names::{Names, Part};
+use self::registry::Registry;
 use self::release::{BadTable, Facts, Release};
 use self::target::{Features, Name, Triple};
-use self::verdict::Answer;
+use self::verdict::{Answer, Verdict};
 use crate::elf::{Elf, ElfError};
 
 /// Files larger than this are not read: the largest runtime known takes 30 MB.
@@ -81,12 +85,18 @@ pub struct Library {
     pub generics: Vec<String>,
     /// Targets that it names and does not register (all it names, where the registry could not be read).
     pub mentioned_only: Vec<String>,
-    /// Names by the form they stand in.
+    /// Names by the form they stand in; only the parts of the file that had to be read.
     #[serde(skip)]
     pub names: Names,
-    /// What the structure says.
+    /// The registry, where it could be read.
     #[serde(skip)]
-    pub structure: Structure,
+    pub registry: Option<Registry>,
+    /// The closer look, where one was taken.
+    #[serde(skip)]
+    pub doubts: Option<Doubts>,
+    /// Parts of the file whose names are not known.
+    #[serde(skip)]
+    unread: Vec<Part>,
 }
 
 /// Why a library could not be scanned.
@@ -101,6 +111,9 @@ pub enum ScanError {
 }
 
 /// Reads one library.
+///
+/// Where the registry can be read, nothing else is: an answer "unsupported" about the library then needs a closer look, which
+/// [`scan_for`] takes.
 pub fn scan(image: &Elf) -> Result<Library, ScanError> {
     if image.len() > MOST_BYTES {
         return Err(image.error("file", None, format!("{} bytes, more than any runtime: {MOST_BYTES} at most are read", image.len())).into());
@@ -108,38 +121,48 @@ pub fn scan(image: &Elf) -> Result<Library, ScanError> {
     let soname = image.names()?.soname;
     let symbols = image.symbols()?;
     let (identity, what) = identity::read(image, soname.as_deref(), &symbols)?;
-    let names = if identity == Identity::Other { Names::default() } else { names::read(image)? };
-    let mut structure = registry::read(image, identity, &names)?;
-    let nodes: Vec<_> = symbols.versions.definitions.iter().map(|definition| definition.name.clone()).collect();
-    let facts = Facts { identity, path: Path::new(image.file()), build_id: names.build_id.as_deref(), nodes: &nodes };
     let mut library = Library {
         file: image.file().to_owned(),
         soname,
         build_id: image.build_id()?,
         identity,
         what,
-        tier: match (identity, &structure.registry) {
-            (Identity::Other, _) => Tier::None,
-            (_, Some(_)) => Tier::Registry,
-            (_, None) => Tier::Mentions,
-        },
-        why_no_registry: structure.why_not.take(),
-        release: release::find(facts)?,
+        tier: Tier::None,
+        why_no_registry: None,
+        release: None,
         targets: Vec::new(),
         generics: Vec::new(),
         mentioned_only: Vec::new(),
-        names,
-        structure,
+        names: Names::default(),
+        registry: None,
+        doubts: None,
+        unread: vec![Part::Data, Part::Code, Part::Constants],
     };
-    library.structure.why_not.clone_from(&library.why_no_registry);
-    library.list();
+    if identity != Identity::Other {
+        library.read(image)?;
+        let nodes: Vec<_> = symbols.versions.definitions.iter().map(|definition| definition.name.clone()).collect();
+        let facts = Facts { identity, path: Path::new(image.file()), build_id: library.names.build_id.as_deref(), nodes: &nodes };
+        library.release = release::find(facts)?;
+    }
     Ok(library)
 }
 
+/// Reads one library and judges a name, with a closer look where the answer depends on it.
+pub fn scan_for(image: &Elf, name: Name) -> Result<(Library, Answer), ScanError> {
+    let mut library = scan(image)?;
+    let answer = library.answer(image, name)?;
+    Ok((library, answer))
+}
+
 impl Library {
-    /// Judges a target that people or scripts asked for.
-    pub fn judge(&self, name: Name) -> Answer {
-        verdict::judge(self, name)
+    /// Judges a name, with a closer look at `image`, the file that was scanned, where the answer depends on it.
+    pub fn answer(&mut self, image: &Elf, name: Name) -> Result<Answer, ScanError> {
+        let answer = verdict::judge(self, name);
+        if answer.verdict != Verdict::Unsupported || self.doubts.is_some() {
+            return Ok(answer);
+        }
+        self.doubts = Some(doubts::read(image, self.registry.as_ref(), &self.unread)?);
+        Ok(verdict::judge(self, name))
     }
 
     /// The soname, or the file's name: what a sentence calls the library.
@@ -147,11 +170,37 @@ impl Library {
         self.soname.as_deref().unwrap_or(&self.file)
     }
 
+    /// Reads parts of the file, constants first, until the registry is found or all is read.
+    fn read(&mut self, image: &Elf) -> Result<(), ScanError> {
+        while let Some(part) = self.unread.pop() {
+            self.names.read(image, part)?;
+            // Without an id that has features there is no registry, so the next part may hold what is missing.
+            if !self.names.have_features() && !self.unread.is_empty() {
+                continue;
+            }
+            match registry::read(image, self.identity, &self.names)? {
+                Ok(registry) => {
+                    self.registry = Some(registry);
+                    break;
+                }
+                Err(why) => self.why_no_registry = Some(why),
+            }
+        }
+        if self.registry.is_some() {
+            (self.tier, self.why_no_registry) = (Tier::Registry, None);
+        } else {
+            self.tier = Tier::Mentions;
+            self.doubts = Some(doubts::read(image, None, &[])?);
+        }
+        self.list();
+        Ok(())
+    }
+
     /// Fills the lists of the report.
     fn list(&mut self) {
-        let registered = self.structure.registry.as_ref();
+        let registered = self.registry.as_ref();
         if let Some(registry) = registered {
-            self.targets = registry.targets.iter().map(|(&triple, features)| Registered::new(triple, features.iter().copied())).collect();
+            self.targets = registry.targets.iter().map(|(&triple, features)| Registered::new(triple, features)).collect();
             self.generics = registry.generics.iter().map(ToString::to_string).collect();
         }
         let is_registered = |triple: &Triple| registered.is_some_and(|registry| registry.targets.contains_key(triple));
@@ -160,10 +209,10 @@ impl Library {
 }
 
 impl Registered {
-    fn new(triple: Triple, variants: impl Iterator<Item = Features> + Clone) -> Self {
+    fn new(triple: Triple, variants: &BTreeSet<Features>) -> Self {
         let features = [
-            ("sramecc", variants.clone().any(|features| features.sramecc.is_some())),
-            ("xnack", variants.clone().any(|features| features.xnack.is_some())),
+            ("sramecc", variants.iter().any(|features| features.sramecc.is_some())),
+            ("xnack", variants.iter().any(|features| features.xnack.is_some())),
         ];
         Self { id: triple.to_string(), triple, features: features.into_iter().filter(|&(_, has)| has).map(|(name, _)| name).collect() }
     }

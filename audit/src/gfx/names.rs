@@ -9,8 +9,10 @@ use memchr::memmem;
 
 use super::target::{HSA_PREFIX, Name, Target, Triple};
 use crate::code::sweep::{self, CONTEXT, Chunk};
-use crate::elf::{Elf, Result};
+use crate::elf::{Elf, Result, Segment};
 
+/// How every name begins.
+pub const TAG: &[u8] = b"gfx";
 /// Longest id: `gfx10-3-generic:sramecc+:xnack-` takes 32 bytes.
 const LONGEST: usize = 48;
 /// Ids and immediates kept at most. The real libraries hold a few hundred; a file made to hold millions gets no structural reading.
@@ -27,15 +29,22 @@ pub struct Id {
     pub name: Name,
 }
 
-/// Every name of a target in a file.
+impl Id {
+    /// True for a device with features.
+    pub fn has_features(&self) -> bool {
+        matches!(self.name, Name::Target(target) if !target.features.is_empty())
+    }
+}
+
+/// Names of targets in a file, or in the parts of it that were read.
 #[derive(Debug, Default)]
 pub struct Names {
     /// NUL-terminated ids, by address.
     pub ids: Vec<Id>,
     /// Whole words that are a target, features not looked at.
     pub words: BTreeSet<Triple>,
-    /// Targets that begin a longer word (`gfx942a`, two constants without a NUL between them) or end one (`libgfx1250_x`): too little to
-    /// count, enough not to call the target absent.
+    /// Targets that begin a longer word (`gfx942a`, two constants without a NUL between them), end one (`libgfx1250_x`) or stand among
+    /// machine code: too little to count, enough not to call the target absent.
     pub fused: BTreeSet<Triple>,
     /// `amdgcn-amd-amdhsa--gfx…` as the target of an embedded code object: a msgpack string whose length fits.
     pub code_objects: BTreeSet<Triple>,
@@ -60,38 +69,57 @@ impl Names {
     }
 }
 
-/// Reads all loaded bytes of a file.
-pub fn read(image: &Elf) -> Result<Names> {
-    let mut names = Names::default();
-    let (tag, build_tag) = (memmem::Finder::new(b"gfx"), memmem::Finder::new(BUILD_ID_TAG));
-    // Linkers without separate code put constants into the executable segment, so all segments are read.
-    for executable in [false, true] {
-        sweep::segments(
-            image,
-            |segment| segment.executable() == executable,
-            |segment, chunk| {
-                if !segment.writable()
-                    && names.build_id.is_none()
-                    && let Some(position) = build_tag.find(&chunk.bytes[chunk.from..])
-                {
-                    names.build_id = quoted(&chunk.bytes[chunk.from + position + BUILD_ID_TAG.len()..]);
-                }
-                for position in tag.find_iter(&chunk.bytes[chunk.from..]).map(|position| position + chunk.from) {
-                    if position >= chunk.to {
-                        break;
-                    }
-                    names.see(chunk, position, executable);
-                }
-            },
-        )?;
+/// A part of a file's loaded bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Segments that are neither written nor executed: where linkers put constants.
+    Constants,
+    /// Executable segments, and so the constants of linkers that do not keep the two apart.
+    Code,
+    /// Writable segments: most of a runtime's bytes, embedded code objects, and few names.
+    Data,
+}
+
+impl Part {
+    fn of(segment: &Segment) -> Self {
+        match (segment.writable(), segment.executable()) {
+            (_, true) => Self::Code,
+            (true, false) => Self::Data,
+            (false, false) => Self::Constants,
+        }
     }
-    names.ids.sort_unstable_by_key(|id| id.address);
-    names.ids.dedup_by_key(|id| id.address);
-    names.immediates.sort_unstable();
-    Ok(names)
 }
 
 impl Names {
+    /// Adds the names of one part of a file.
+    pub fn read(&mut self, image: &Elf, part: Part) -> Result<()> {
+        let (tag, build_tag) = (memmem::Finder::new(TAG), memmem::Finder::new(BUILD_ID_TAG));
+        let wanted = |segment: &Segment| Part::of(segment) == part;
+        sweep::segments(image, wanted, |chunk| {
+            if part != Part::Data
+                && self.build_id.is_none()
+                && let Some(position) = build_tag.find(&chunk.bytes[chunk.from..])
+            {
+                self.build_id = quoted(&chunk.bytes[chunk.from + position + BUILD_ID_TAG.len()..]);
+            }
+            for position in tag.find_iter(&chunk.bytes[chunk.from..]).map(|position| position + chunk.from) {
+                if position >= chunk.to {
+                    break;
+                }
+                self.see(chunk, position, part == Part::Code);
+            }
+        })?;
+        self.ids.sort_unstable_by_key(|id| id.address);
+        self.ids.dedup_by_key(|id| id.address);
+        self.immediates.sort_unstable();
+        Ok(())
+    }
+
+    /// True if an id with features is among the names.
+    pub fn have_features(&self) -> bool {
+        self.ids.iter().any(|id| id.has_features())
+    }
+
     /// Takes in the `gfx` at a position of a chunk.
     fn see(&mut self, chunk: Chunk<'_>, position: usize, executable: bool) {
         let rest = &chunk.bytes[position..chunk.bytes.len().min(position + LONGEST)];
@@ -109,8 +137,10 @@ impl Names {
             }
             return;
         }
+        let word = word(rest);
         if executable {
-            // In code the bytes after an immediate are the next instruction; what looks like a word there is chance.
+            // In code the bytes after an immediate are the next instruction: what looks like a word there may be chance.
+            self.fused.extend(longest_target(word));
             if self.immediates.len() == MOST {
                 self.crowded = true;
                 return;
@@ -118,7 +148,6 @@ impl Names {
             self.immediates.push(address);
             return;
         }
-        let word = word(rest);
         match Name::in_file(word) {
             Some(Name::Target(Target { triple, .. })) if bounded => {
                 self.words.insert(triple);
@@ -229,7 +258,8 @@ mod tests {
     fn immediates_of_code_are_places_only() {
         let names = read(b"\xc7\x84\x24\x80\0\0\0gfx9f3\xc0\x48gfx90c:x", true);
         assert_eq!(names.immediates, [0x1007, 0x1010]);
-        assert!(names.words.is_empty() && names.fused.is_empty());
+        assert!(names.words.is_empty());
+        assert_eq!(names.fused.iter().map(ToString::to_string).collect::<Vec<_>>(), ["gfx90c", "gfx9f3"]);
     }
 
     #[test]

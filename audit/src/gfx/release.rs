@@ -170,12 +170,7 @@ fn rocr(name: &str, suffix: Option<&[u32]>, build_id: Option<&str>) -> Result<Op
     };
     let minor = format!("{}.{}", numbers[0], numbers[1]);
     let row = built_in()?.into_iter().find(|row| row.minor == minor);
-    Ok(row.map(|row| Release { version: row.release, evidence: format!("{evidence}: {minor} is that of ROCm {}", row_source(&row.source)) }))
-}
-
-/// The table's source in brackets.
-fn row_source(source: &str) -> String {
-    format!("({source})")
+    Ok(row.map(|row| Release { evidence: format!("{evidence}, and ROCm {} has {minor} ({BUILT_IN_NAME})", row.release), version: row.release }))
 }
 
 /// HIP's file is named by its release line, and its newest version node by the line that last added a function.

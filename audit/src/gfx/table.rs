@@ -38,6 +38,11 @@ pub struct Entry {
 }
 
 impl Table {
+    /// True if a device in it has features: a registry's have, other lists name bare ids.
+    pub fn has_features(&self) -> bool {
+        self.entries.iter().filter_map(|entry| target(entry.name)).any(|target| !target.features.is_empty())
+    }
+
     /// Devices in it, features left out.
     pub fn targets(&self) -> BTreeSet<Triple> {
         self.entries.iter().filter_map(|entry| target(entry.name)).map(|target| target.triple).collect()

@@ -114,7 +114,7 @@ pub const SYMPTOM: &str = "the device is skipped without a message: the workload
 /// The same one layer up.
 pub const SYMPTOM_HIP: &str = "HIP drops the device (it logs that only with AMD_LOG_LEVEL=1 or higher): HIP programs see no GPU, though ROCr lists it";
 
-/// Judges a well-formed name.
+/// Judges a well-formed name by what is known of a library; [`Library::answer`] looks closer first where that matters.
 pub fn judge(library: &Library, name: Name) -> Answer {
     match name {
         Name::Target(target) => judge_target(library, target),
@@ -122,17 +122,14 @@ pub fn judge(library: &Library, name: Name) -> Answer {
     }
 }
 
-/// Judges what a device pretends to be.
-pub fn judge_override(library: &Library, value: Override) -> Answer {
-    match value.triple() {
-        Some(triple) => judge_target(library, Target { triple, features: Features::default() }),
-        None => Answer {
-            id: value.to_string(),
-            verdict: Verdict::Unknown,
-            reason: Reason::NoSuchTarget,
-            message: format!("{value} is the version of no target; what the runtime does with it was not read"),
-            nearest: Vec::new(),
-        },
+/// The answer for an override that names no target (9.255.255 is how ROCr spells a generic's version).
+pub fn no_such_target(value: Override) -> Answer {
+    Answer {
+        id: value.to_string(),
+        verdict: Verdict::Unknown,
+        reason: Reason::NoSuchTarget,
+        message: format!("{value} is the version of no target; what the runtime makes of it was not read"),
+        nearest: Vec::new(),
     }
 }
 
@@ -160,12 +157,12 @@ pub fn combine(answers: &[Answer]) -> Option<Answer> {
 }
 
 fn judge_target(library: &Library, target: Target) -> Answer {
-    let (verdict, reason, message) = match (library.identity, &library.structure.registry) {
+    let (verdict, reason, message) = match (library.identity, &library.registry) {
         (Identity::Other, _) => (Verdict::Unknown, Reason::NotRocr, other(library)),
         (_, Some(registry)) => by_registry(library, registry, target),
         (_, None) => by_mention(library, target),
     };
-    let nearest = match &library.structure.registry {
+    let nearest = match &library.registry {
         Some(registry) if verdict != Verdict::Supported => nearest(registry, target.triple),
         _ => Vec::new(),
     };
@@ -193,17 +190,14 @@ fn by_registry(library: &Library, registry: &Registry, target: Target) -> (Verdi
         return (Verdict::Unsupported, Reason::NotEnabled, message);
     }
     // Two readings of one file that contradict each other on this very target: neither is believed.
-    let elsewhere = [
-        (library.structure.assembled.contains(&triple), "its code puts the name together"),
-        (library.structure.stray_versions.contains(&triple), "the registry's code stores its version"),
-        (library.names.code_objects.contains(&triple), "it embeds a code object for it"),
-    ];
-    if let Some((_, what)) = elsewhere.into_iter().find(|&(found, _)| found) {
-        let message = format!("{triple} is not among the {known} registered targets that could be read, but {what}");
+    let doubt = library.doubts.as_ref().and_then(|doubts| doubts.about(triple));
+    if let Some(doubt) = doubt.or_else(|| library.names.code_objects.contains(&triple).then_some("it embeds a code object for it")) {
+        let message = format!("{triple} is not among the {known} registered targets that could be read, but {doubt}");
         return (Verdict::Unknown, Reason::Contradiction, message);
     }
     let name = library.short_name();
-    if library.names.words.contains(&triple) {
+    let elsewhere = library.doubts.as_ref().is_some_and(|doubts| doubts.elsewhere.words.contains(&triple));
+    if library.names.words.contains(&triple) || elsewhere {
         let message = format!("{name} registers {known} targets, not {triple}; it names {triple} for other ends only, such as code objects of old");
         return (Verdict::Unsupported, Reason::LegacyNameOnly, message);
     }
@@ -213,8 +207,8 @@ fn by_registry(library: &Library, registry: &Registry, target: Target) -> (Verdi
 fn by_mention(library: &Library, target: Target) -> (Verdict, Reason, String) {
     let triple = target.triple;
     let names = library.names.words.len();
-    let why = library.structure.why_not.as_deref().unwrap_or("no registry was found");
-    if library.names.mention(triple) || library.structure.assembled.contains(&triple) {
+    let why = library.why_no_registry.as_deref().unwrap_or("no registry was found");
+    if library.names.mention(triple) || library.doubts.as_ref().is_some_and(|doubts| doubts.assembled.contains(&triple)) {
         let message = format!("{triple} is named in {}, but whether it is registered could not be read ({why})", library.short_name());
         return (Verdict::Unknown, Reason::NoRegistry, message);
     }
@@ -233,7 +227,7 @@ fn judge_generic(library: &Library, generic: Generic) -> Answer {
     let (reason, message) = if library.identity == Identity::Other {
         (Reason::NotRocr, other(library))
     } else {
-        let known = library.structure.registry.as_ref().is_some_and(|registry| registry.generics.contains(&Generic { features: Features::default(), ..generic }));
+        let known = library.registry.as_ref().is_some_and(|registry| registry.generics.contains(&Generic { features: Features::default(), ..generic }));
         let knows = if known { "knows it" } else { "does not know it" };
         let message = format!("{generic} names a family of code objects and no device: no GPU becomes visible by it ({} {knows})", library.short_name());
         (Reason::GenericOnly, message)
