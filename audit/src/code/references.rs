@@ -16,26 +16,16 @@ pub struct Reference {
 
 /// Finds every `lea r64, [rip + disp32]` of a chunk: REX.W, 8D, ModRM with mod 0 and rm 5.
 pub fn x86_64(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
-    /// Bytes looked at together: a block without the opcode, and most are, costs a few vector instructions.
-    const BLOCK: usize = 64;
     let bytes = chunk.bytes;
-    let opcode = |pair: &[u8]| u8::from(pair[0] == 0x8d) & u8::from(pair[1] & 0xc7 == 0x05);
-    let mut start = chunk.from;
-    while start < chunk.to {
-        let end = (start + BLOCK).min(chunk.to);
-        let pairs = &bytes[start..bytes.len().min(end + 1)];
-        if pairs.windows(2).fold(0, |any, pair| any | opcode(pair)) != 0 {
-            for position in (start..end).filter(|&position| bytes.get(position..position + 2).is_some_and(|pair| opcode(pair) != 0)) {
-                let Some(&[a, b, c, d]) = bytes.get(position + 2..position + 6) else { continue };
-                if position == 0 || bytes[position - 1] & 0xf8 != 0x48 {
-                    continue;
-                }
-                let at = chunk.address + position as u64 - 1;
-                let next = chunk.address + position as u64 + 6;
-                see(Reference { at, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
-            }
+    for position in memchr::memchr_iter(0x8d, &bytes[chunk.from..chunk.to]).map(|position| position + chunk.from) {
+        let Some(&[modrm, a, b, c, d]) = bytes[position + 1..].first_chunk() else { break };
+        let wide = position > 0 && bytes[position - 1] & 0xf8 == 0x48;
+        if !wide || modrm & 0xc7 != 0x05 {
+            continue;
         }
-        start = end;
+        let at = chunk.address + position as u64 - 1;
+        let next = chunk.address + position as u64 + 6;
+        see(Reference { at, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
     }
 }
 

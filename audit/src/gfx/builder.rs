@@ -76,12 +76,21 @@ fn sweep(image: &Elf, names: &Names, functions: &Functions, operands: Operands) 
 /// Adds the ids that a function puts together from immediates.
 ///
 /// Decoding costs more than all else here, and ROCr spells every name that it assembles a second time as a string. So code is decoded only if
-/// an immediate begins a name that is not there yet.
-pub fn complete(image: &Elf, range: Range, candidate: &mut Candidate) -> Result<()> {
+/// an immediate begins a name that is no string of the file.
+pub fn complete(image: &Elf, names: &Names, range: Range, candidate: &mut Candidate) -> Result<()> {
     let assembly = Assembly::new(image, TAG);
     let code = assembly.code(range)?;
+    let generics = names.ids.iter().filter(|id| matches!(id.name, Name::Generic(_))).map(|id| id.name);
+    let mut known: Vec<_> = candidate.names().chain(generics).map(|name| (name, name.to_string())).collect();
+    known.dedup();
     let surprise = match image.header.machine {
-        X86_64 => unexplained(&code, &candidate.spelled()),
+        X86_64 => memmem::find_iter(&code, TAG).any(|position| match explain(&code, position, &known) {
+            Some(name) => {
+                candidate.add(name);
+                false
+            }
+            None => true,
+        }),
         AARCH64 => code.chunks_exact(4).any(begins_name),
         _ => false,
     };
@@ -97,19 +106,22 @@ pub fn complete(image: &Elf, range: Range, candidate: &mut Candidate) -> Result<
     Ok(())
 }
 
-/// True if an immediate in x86-64 code begins a name of which no known one can be the whole.
-fn unexplained(code: &[u8], known: &[String]) -> bool {
-    memmem::find_iter(code, TAG).any(|position| {
-        let here = &code[position..];
-        let around = &code[position.saturating_sub(NEAR)..code.len().min(position + NEAR)];
-        !known.iter().any(|name| {
-            let name = name.as_bytes();
-            let common = here.iter().zip(name).take_while(|(here, name)| here == name).count();
-            // The rest stands in another immediate, which may overlap the first.
-            let rest = &name[common.max(name.len().saturating_sub(4))..];
-            common > TAG.len() && (rest.is_empty() || memmem::find(around, rest).is_some())
-        })
-    })
+/// The known name that the immediate at a position of x86-64 code begins, if there is one whose rest is near.
+fn explain(code: &[u8], position: usize, known: &[(Name, String)]) -> Option<Name> {
+    /// Bytes of the largest immediate. A name's rest may be kept in a register from before, so that many alone tell.
+    const WIDEST: usize = 8;
+    let here = &code[position..];
+    let around = &code[position.saturating_sub(NEAR)..code.len().min(position + NEAR)];
+    let common = |text: &str| here.iter().zip(text.as_bytes()).take_while(|(here, name)| here == name).count();
+    if let Some((name, _)) = known.iter().max_by_key(|(_, text)| common(text)).filter(|(_, text)| common(text) >= WIDEST) {
+        return Some(*name);
+    }
+    // The rest stands in another immediate, which may overlap the first.
+    let whole = |text: &str| {
+        let rest = &text.as_bytes()[common(text).max(text.len().saturating_sub(4))..];
+        rest.is_empty() || memmem::find(around, rest).is_some()
+    };
+    known.iter().find(|(name, text)| matches!(name, Name::Target(_)) && common(text) > TAG.len() && whole(text)).map(|&(name, _)| name)
 }
 
 /// True for the AArch64 instruction `movz w, #"gf"` (little-endian 0x6667), with which a name in immediates begins.
@@ -120,24 +132,30 @@ fn begins_name(word: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{begins_name, unexplained};
+    use memchr::memmem;
+
+    use super::{Name, TAG, begins_name, explain};
 
     #[test]
     fn an_immediate_is_explained_by_a_known_name() {
-        let known = ["gfx1011".to_owned(), "gfx90c".to_owned(), "gfx9-4-generic".to_owned(), "gfx90c:xnack-".to_owned()];
-        for code in [
+        let known = ["gfx1011", "gfx90c", "gfx9-generic", "gfx9-4-generic", "gfx90c:xnack-"].map(|text| (text.parse::<Name>().unwrap(), text.to_owned()));
+        let explained = |code: &[u8]| {
+            let position = memmem::find(code, TAG).unwrap();
+            explain(code, position, &known).map(|name| name.to_string())
+        };
+        for (code, name) in [
             // mov dword [rsp+80h], "gfx1"; mov dword [rsp+83h], "1011".
-            &b"\xc7\x84\x24\x80\0\0\0gfx1\xc7\x84\x24\x83\0\0\x001011"[..],
+            (&b"\xc7\x84\x24\x80\0\0\0gfx1\xc7\x84\x24\x83\0\0\x001011"[..], "gfx1011"),
             // mov ecx, "0c" comes first.
-            b"\xb90c\0\0\xc7\x84\x24\x80\0\0\0gfx9",
-            b"\x48\xb8gfx9-4-g\x48\x89\x44\x24\x60\x48\xb8-generic",
-            b"\x48\xb8gfx90c:x\x48\x89\x44\x24\x60\xc7\x44\x24\x64ack-",
-            b"no name",
+            (b"\xb90c\0\0\xc7\x84\x24\x80\0\0\0gfx9", "gfx90c"),
+            (b"\x48\xb8gfx9-4-g\x48\x89\x44\x24\x60\x48\xb8-generic", "gfx9-4-generic"),
+            (b"\x48\xb8gfx9-4-g\x48\x89\x44\x24\x60\x48\x89\x6c\x24\x66", "gfx9-4-generic"),
+            (b"\x48\xb8gfx90c:x\x48\x89\x44\x24\x60\xc7\x44\x24\x64ack-", "gfx90c:xnack-"),
         ] {
-            assert!(!unexplained(code, &known), "{code:?}");
+            assert_eq!(explained(code).as_deref(), Some(name), "{code:?}");
         }
-        assert!(unexplained(b"\xc7\x84\x24\x80\0\0\0gfx1\xc7\x84\x24\x83\0\0\x001250", &known));
-        assert!(unexplained(b"\xb951\0\0\xc7\x84\x24\x80\0\0\0gfx9", &known));
+        assert_eq!(explained(b"\xc7\x84\x24\x80\0\0\0gfx1\xc7\x84\x24\x83\0\0\x001250"), None);
+        assert_eq!(explained(b"\xb951\0\0\xc7\x84\x24\x80\0\0\0gfx9"), None);
     }
 
     #[test]

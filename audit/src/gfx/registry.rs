@@ -71,10 +71,10 @@ impl Candidate {
         self.targets.values().flatten().any(|features| !features.is_empty())
     }
 
-    /// All entries as they are spelled.
-    pub fn spelled(&self) -> Vec<String> {
-        let targets = self.targets.iter().flat_map(|(&triple, all)| all.iter().map(move |&features| Target { triple, features }.to_string()));
-        targets.chain(self.generics.iter().map(ToString::to_string)).collect()
+    /// All entries.
+    pub fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        let targets = self.targets.iter().flat_map(|(&triple, all)| all.iter().map(move |&features| Name::Target(Target { triple, features })));
+        targets.chain(self.generics.iter().copied().map(Name::Generic))
     }
 
     /// What is wrong with it as a registry; `None` if nothing is.
@@ -126,7 +126,7 @@ fn read_rocr(image: &Elf, names: &Names) -> Result<std::result::Result<Registry,
     let mut built = builder::find(image, names, tables.is_empty())?;
     Ok(match (built.as_mut_slice(), tables.as_slice()) {
         ([(range, candidate)], []) => {
-            builder::complete(image, *range, candidate)?;
+            builder::complete(image, names, *range, candidate)?;
             match candidate.fault(LEAST_BUILT, &ALWAYS) {
                 Some(fault) => Err(format!("the one function that refers to ids with features, at {:#x}, has {fault}", range.0)),
                 None => Ok(Registry {
@@ -184,7 +184,7 @@ mod tests {
         let good = candidate(&["gfx900", "gfx900:xnack+", "gfx900:xnack-", "gfx906", "gfx908", "gfx90a", "gfx1030", "gfx11-generic"]);
         assert_eq!(good.fault(5, &ALWAYS), None);
         assert!(good.has_features());
-        assert_eq!(good.spelled().len(), 8);
+        assert_eq!(good.names().count(), 8);
     }
 
     #[test]
