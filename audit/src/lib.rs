@@ -6,8 +6,8 @@
 //!
 //! 1. [`elf`]: facts of one file, no judgement.
 //! 2. [`code`]: machine code of one file, no judgement.
-//! 3. [`gfx`]: which GPU targets a runtime knows.
-//! 4. [`finding`]: the shape of what an audit says.
+//! 3. [`finding`]: the shape of what an audit says.
+//! 4. [`gfx`]: which GPU targets a runtime knows.
 
 pub mod code;
 pub mod elf;

@@ -7,6 +7,8 @@
 //! Instructions that matter are `mov`, `xor` and their like; any other forgets what it writes. x86-64 is decoded by iced-x86, AArch64 by a
 //! handful of masks (Arm ARM, C4.1).
 
+#![expect(clippy::cast_possible_wrap, reason = "sizes and places here are a few dozen at most")]
+
 use std::collections::VecDeque;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -205,11 +207,21 @@ impl X86<'_> {
                 }
                 self.vector = [None; 16];
             }
-            Mnemonic::Mov | Mnemonic::Movd | Mnemonic::Movq => self.transfer(instruction),
-            Mnemonic::Movaps | Mnemonic::Movups | Mnemonic::Movdqa | Mnemonic::Movdqu | Mnemonic::Movapd | Mnemonic::Movupd => self.transfer(instruction),
-            Mnemonic::Vmovaps | Mnemonic::Vmovups | Mnemonic::Vmovdqa | Mnemonic::Vmovdqu | Mnemonic::Vmovd | Mnemonic::Vmovq => {
-                self.transfer(instruction);
-            }
+            Mnemonic::Mov
+            | Mnemonic::Movd
+            | Mnemonic::Movq
+            | Mnemonic::Movaps
+            | Mnemonic::Movups
+            | Mnemonic::Movdqa
+            | Mnemonic::Movdqu
+            | Mnemonic::Movapd
+            | Mnemonic::Movupd
+            | Mnemonic::Vmovaps
+            | Mnemonic::Vmovups
+            | Mnemonic::Vmovdqa
+            | Mnemonic::Vmovdqu
+            | Mnemonic::Vmovd
+            | Mnemonic::Vmovq => self.transfer(instruction),
             Mnemonic::Xor | Mnemonic::Add | Mnemonic::Sub | Mnemonic::Or | Mnemonic::And => self.arithmetic(instruction),
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => {}
             Mnemonic::Punpcklqdq => {
@@ -433,9 +445,8 @@ impl Arm<'_> {
             // stp of two registers, signed offset.
             _ if word & 0x3bc0_0000 == 0x2900_0000 => {
                 let size = match (word >> 26 & 1, word >> 30) {
-                    (0, 0) => 4,
+                    (0 | 1, 0) => 4,
                     (0, 2) | (1, 1) => 8,
-                    (1, 0) => 4,
                     (1, 2) => 16,
                     _ => return,
                 };
@@ -496,6 +507,106 @@ impl Arm<'_> {
         } else {
             // Sign-extending loads (opc 2 and 3) are not followed.
             self.set(register, value.filter(|_| opc == 1).map(|value| value as u64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Constant, aarch64, x86_64};
+
+    type Reader = fn(&[u8], u64, &[u8], &super::Constants<'_>, &mut dyn FnMut(Constant));
+
+    /// Strings and numbers of a piece of code whose constants in memory are the given bytes, wherever they are read.
+    fn read(reader: Reader, pieces: &[&[u8]], memory: &[u8]) -> (Vec<String>, Vec<[u32; 3]>) {
+        let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+        let constants = |_: u64, buffer: &mut [u8]| {
+            buffer.copy_from_slice(memory.get(..buffer.len())?);
+            Some(())
+        };
+        reader(&pieces.concat(), 0x1000, b"gfx", &constants, &mut |constant| match constant {
+            Constant::Text { bytes, .. } => texts.push(String::from_utf8(bytes).unwrap()),
+            Constant::Numbers { numbers: found, .. } => numbers.push(found),
+        });
+        (texts, numbers)
+    }
+
+    fn texts(pieces: &[&[u8]], memory: &[u8]) -> Vec<String> {
+        read(x86_64, pieces, memory).0
+    }
+
+    #[test]
+    fn overlapping_immediates() {
+        // mov dword [rsp+80h], "gfx1"; mov dword [rsp+83h], "1011"; mov byte [rsp+87h], 0.
+        let pieces: [&[u8]; 3] = [b"\xc7\x84\x24\x80\0\0\0gfx1", b"\xc7\x84\x24\x83\0\0\x001011", b"\xc6\x84\x24\x87\0\0\0\0"];
+        assert_eq!(texts(&pieces, b""), ["gfx1011"]);
+    }
+
+    #[test]
+    fn the_rest_may_come_first() {
+        // mov ecx, "0c"; mov word [rsp+84h], cx; mov dword [rsp+80h], "gfx9".
+        let pieces: [&[u8]; 3] = [b"\xb90c\0\0", b"\x66\x89\x8c\x24\x84\0\0\0", b"\xc7\x84\x24\x80\0\0\0gfx9"];
+        assert_eq!(texts(&pieces, b""), ["gfx90c"]);
+    }
+
+    #[test]
+    fn a_constant_of_sixteen_bytes_and_one_of_eight() {
+        // movdqa xmm0, [rip]; movups [rax], xmm0; mov rcx, "+:xnack+"; mov [rax+14], rcx.
+        let pieces: [&[u8]; 4] = [b"\x66\x0f\x6f\x05\0\0\0\0", b"\x0f\x11\0", b"\x48\xb9+:xnack+", b"\x48\x89\x48\x0e"];
+        assert_eq!(texts(&pieces, b"gfx908:sramecc+:"), ["gfx908:sramecc+:xnack+"]);
+        assert!(texts(&pieces, b"").is_empty());
+    }
+
+    #[test]
+    fn what_is_changed_in_memory() {
+        let hidden: Vec<u8> = b"gfx1250\0".iter().map(|byte| byte ^ 0x55).collect();
+        // mov rax, hidden; mov [rdi], rax; mov rdx, 55…55h; mov rax, [rdi]; xor rax, rdx; mov [rdi], rax.
+        let pieces: [&[u8]; 7] = [b"\x48\xb8", &hidden, b"\x48\x89\x07", b"\x48\xbaUUUUUUUU", b"\x48\x8b\x07", b"\x48\x31\xd0", b"\x48\x89\x07"];
+        assert_eq!(texts(&pieces, b""), ["gfx1250"]);
+    }
+
+    #[test]
+    fn a_call_moves_the_object() {
+        // mov dword [rax], "gfx1"; call; mov dword [rax+3], "1011".
+        let pieces: [&[u8]; 3] = [b"\xc7\0gfx1", b"\xe8\0\0\0\0", b"\xc7\x40\x031011"];
+        assert_eq!(texts(&pieces, b""), ["gfx1"]);
+    }
+
+    #[test]
+    fn one_place_used_twice() {
+        let pieces: [&[u8]; 4] = [b"\xc7\x44\x24\x08gfx1", b"\xc7\x44\x24\x0b1011", b"\xc7\x44\x24\x08gfx1", b"\xc7\x44\x24\x0b1201"];
+        assert_eq!(texts(&pieces, b""), ["gfx1011", "gfx1201"]);
+    }
+
+    #[test]
+    fn numbers_side_by_side() {
+        // mov rcx, [rip]; mov dword [rax+58h], 9; mov [rax+50h], rcx.
+        let pieces: [&[u8]; 3] = [b"\x48\x8b\x0d\0\0\0\0", b"\xc7\x40\x58\x09\0\0\0", b"\x48\x89\x48\x50"];
+        assert_eq!(read(x86_64, &pieces, b"\x0a\0\0\0\x04\0\0\0").1, [[10, 4, 9]]);
+    }
+
+    #[test]
+    fn aarch64_moves_and_vector_copies() {
+        let code = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+        // mov x1, "gf"; movk x1, "x9", lsl 16; str w1, [x0]; mov w2, "0a"; strh w2, [x0, #4].
+        let stores = code(&[0xd28c_cce1, 0xf2a7_2f01, 0xb900_0001, 0x528c_2602, 0x7900_0802]);
+        assert_eq!(read(aarch64, &[&stores], b"").0, ["gfx90a"]);
+        // adrp x1, .; ldr q0, [x1, #16]; str q0, [sp, #48].
+        let copies = code(&[0x9000_0001, 0x3dc0_0420, 0x3d80_0fe0]);
+        assert_eq!(read(aarch64, &[&copies], b"gfx1100:xnack+\0\0").0, ["gfx1100:xnack+"]);
+    }
+
+    #[test]
+    fn any_code_is_read() {
+        let mut seed = 1_u32;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 24) as u8
+        })
+        .take(1 << 16)
+        .collect();
+        for reader in [x86_64 as Reader, aarch64] {
+            read(reader, &[&noise], b"gfx");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses that instructions make, found without decoding a whole file: `lea reg, [rip + x]` on x86-64, `adrp` and `add` on AArch64.
+//! Addresses that instructions make, found without decoding: `lea reg, [rip + x]` on x86-64, `adrp` and `add` on AArch64.
 //!
 //! Both are sweeps over bytes. What they call a reference may by chance be none; an address that is exactly the start of a looked-for
 //! string is no chance, so callers match addresses and judge by many of them.
@@ -14,7 +14,7 @@ pub struct Reference {
     pub to: u64,
 }
 
-/// Finds every `lea r64, [rip + disp32]` of a chunk: REX.W, 8D, ModRM with mod 0 and rm 5.
+/// Finds every `lea r64, [rip + disp32]` of a chunk: `REX.W`, `8D`, `ModRM` with mod 0 and rm 5.
 pub fn x86_64(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
     let bytes = chunk.bytes;
     for position in memchr::memchr_iter(0x8d, &bytes[chunk.from..chunk.to]).map(|position| position + chunk.from) {
@@ -29,7 +29,7 @@ pub fn x86_64(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
     }
 }
 
-/// Finds every place of a chunk that could be an operand relative to the end of its instruction, whatever the instruction: ModRM with mod 0
+/// Finds every place of a chunk that could be an operand relative to the end of its instruction, whatever the instruction: `ModRM` with mod 0
 /// and rm 5, a displacement, no immediate after it.
 ///
 /// Compilers copy a long string with vector loads from where it stands, without taking its address. Slower than [`x86_64`], and far more of
@@ -131,13 +131,11 @@ mod tests {
     #[test]
     fn page_and_offset() {
         // As GNU as 2.40 encodes them at 0x1000: adrp x1, 0x3000; add x1, x1, #0x18; add x2, x1, #8; adr x3, . - 4; add x4, x9, #1.
-        let code: Vec<u8> = [0xd000_0001_u32, 0x9100_6021, 0x9100_2022, 0x10ff_ffe3, 0x9100_0524].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let code: Vec<u8> =
+            [0xd000_0001_u32, 0x9100_6021, 0x9100_2022, 0x10ff_ffe3, 0x9100_0524].iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut found = Vec::new();
         AArch64::default().sweep(whole(&code, 0x1000), |reference| found.push(reference));
-        assert_eq!(
-            found,
-            [Reference { at: 0x1004, to: 0x3018 }, Reference { at: 0x1008, to: 0x3020 }, Reference { at: 0x100c, to: 0x1008 }]
-        );
+        assert_eq!(found, [Reference { at: 0x1004, to: 0x3018 }, Reference { at: 0x1008, to: 0x3020 }, Reference { at: 0x100c, to: 0x1008 }]);
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn explain(code: &[u8], position: usize, known: &[(Name, String)]) -> Option<Nam
 }
 
 /// True for the AArch64 instruction `movz w, #"gf"` (little-endian 0x6667), with which a name in immediates begins.
-fn begins_name(word: &[u8]) -> bool {
+pub(super) fn begins_name(word: &[u8]) -> bool {
     let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
     word & 0x7f80_0000 == 0x5280_0000 && word >> 5 & 0xffff == 0x6667
 }
@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn an_immediate_is_explained_by_a_known_name() {
-        let known = ["gfx1011", "gfx90c", "gfx9-generic", "gfx9-4-generic", "gfx90c:xnack-"].map(|text| (text.parse::<Name>().unwrap(), text.to_owned()));
+        let known =
+            ["gfx1011", "gfx90c", "gfx9-generic", "gfx9-4-generic", "gfx90c:xnack-"].map(|text| (text.parse::<Name>().unwrap(), text.to_owned()));
         let explained = |code: &[u8]| {
             let position = memmem::find(code, TAG).unwrap();
             explain(code, position, &known).map(|name| name.to_string())

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use super::builder::begins_name;
 use super::names::{Names, Part, TAG};
 use super::registry::{Registry, Source, Targets};
 use super::target::{Name, Target, Triple};
-use crate::code::assembly::Assembly;
+use crate::code::assembly::{AARCH64, Assembly};
 use crate::code::constants::Constant;
-use crate::code::functions;
-use crate::elf::{Elf, Result};
+use crate::code::{functions, sweep};
+use crate::elf::{Elf, Result, Segment};
 
 /// What speaks against a reading.
 #[derive(Debug, Default)]
@@ -27,14 +28,14 @@ pub struct Doubts {
     pub versions_agree: bool,
 }
 
-/// Looks closer. `unread` are the parts of the file whose names are not known yet.
-pub fn read(image: &Elf, registry: Option<&Registry>, unread: &[Part]) -> Result<Doubts> {
+/// Looks closer. `unread` are the parts of the file whose names are not among `names` yet.
+pub fn read(image: &Elf, registry: Option<&Registry>, names: &Names, unread: &[Part]) -> Result<Doubts> {
     let mut doubts = Doubts::default();
     for &part in unread {
         doubts.elsewhere.read(image, part)?;
     }
     match registry.map(|registry| (registry.source, &registry.targets)) {
-        Some((Source::Function(start, end), targets)) => doubts.read_builder(image, (start, end), targets)?,
+        Some((Source::Function(start, end), targets)) => doubts.read_builder(image, names, (start, end), targets)?,
         // Records that hold the versions of their names are all there is to an array; code compares names with many things.
         Some((Source::Array(_, true), _)) => doubts.versions_agree = true,
         Some((Source::Array(_, false), _)) | None => {
@@ -47,7 +48,7 @@ pub fn read(image: &Elf, registry: Option<&Registry>, unread: &[Part]) -> Result
 
 impl Doubts {
     /// Decodes the builder for names and versions, and the functions with immediates that begin a name.
-    fn read_builder(&mut self, image: &Elf, builder: (u64, u64), targets: &Targets) -> Result<()> {
+    fn read_builder(&mut self, image: &Elf, names: &Names, builder: (u64, u64), targets: &Targets) -> Result<()> {
         let assembly = Assembly::new(image, TAG);
         let mut versions = BTreeSet::new();
         assembly.function(builder, &mut |constant| match constant {
@@ -55,7 +56,11 @@ impl Doubts {
             Constant::Numbers { numbers: [step, minor, major], .. } => versions.extend(version(major, minor, step)),
         })?;
         let functions = functions::read(image)?;
-        let others: BTreeSet<_> = self.elsewhere.immediates.iter().filter_map(|&at| functions.around(at)).filter(|&range| range != builder).collect();
+        let mut begins = [names.immediates.as_slice(), self.elsewhere.immediates.as_slice()].concat();
+        if image.header.machine == AARCH64 {
+            begins.extend(moves(image)?);
+        }
+        let others: BTreeSet<_> = begins.into_iter().filter_map(|at| functions.around(at)).filter(|&range| range != builder).collect();
         for range in others {
             assembly.function(range, &mut |constant| self.assembled.extend(assembled_target(&constant)))?;
         }
@@ -77,6 +82,18 @@ impl Doubts {
         }
         self.elsewhere.code_objects.contains(&triple).then_some("it embeds a code object for it")
     }
+}
+
+/// Where AArch64 code begins to move a name into a register; its immediates hold two characters each.
+fn moves(image: &Elf) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    sweep::segments(image, Segment::executable, |chunk| {
+        let misaligned = (chunk.address.wrapping_add(chunk.from as u64) & 3) as usize;
+        let first = chunk.from + (4 - misaligned) % 4;
+        let words = chunk.bytes.get(first..).unwrap_or_default().chunks_exact(4).zip((first..chunk.to).step_by(4));
+        found.extend(words.filter(|(word, _)| begins_name(word)).map(|(_, position)| chunk.address + position as u64));
+    })?;
+    Ok(found)
 }
 
 fn assembled_target(constant: &Constant) -> Option<Triple> {

@@ -161,7 +161,7 @@ impl Library {
         if answer.verdict != Verdict::Unsupported || self.doubts.is_some() {
             return Ok(answer);
         }
-        self.doubts = Some(doubts::read(image, self.registry.as_ref(), &self.unread)?);
+        self.doubts = Some(doubts::read(image, self.registry.as_ref(), &self.names, &self.unread)?);
         Ok(verdict::judge(self, name))
     }
 
@@ -190,7 +190,7 @@ impl Library {
             (self.tier, self.why_no_registry) = (Tier::Registry, None);
         } else {
             self.tier = Tier::Mentions;
-            self.doubts = Some(doubts::read(image, None, &[])?);
+            self.doubts = Some(doubts::read(image, None, &self.names, &[])?);
         }
         self.list();
         Ok(())

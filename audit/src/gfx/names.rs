@@ -48,7 +48,7 @@ pub struct Names {
     pub fused: BTreeSet<Triple>,
     /// `amdgcn-amd-amdhsa--gfx…` as the target of an embedded code object: a msgpack string whose length fits.
     pub code_objects: BTreeSet<Triple>,
-    /// Places in executable segments where `gfx` stands and no id does: immediates.
+    /// Places in executable segments where `gfx` stands, in immediates or in constants among the code.
     pub immediates: Vec<u64>,
     /// What stands between the quotes of `ROCR BUILD ID: "…"`.
     pub build_id: Option<String>,
@@ -117,7 +117,7 @@ impl Names {
 
     /// True if an id with features is among the names.
     pub fn have_features(&self) -> bool {
-        self.ids.iter().any(|id| id.has_features())
+        self.ids.iter().any(Id::has_features)
     }
 
     /// Takes in the `gfx` at a position of a chunk.
@@ -126,6 +126,13 @@ impl Names {
         let address = chunk.address + position as u64;
         let before = &chunk.bytes[position.saturating_sub(CONTEXT)..position];
         let bounded = !before.last().copied().is_some_and(is_word);
+        if executable {
+            if self.immediates.len() == MOST {
+                self.crowded = true;
+                return;
+            }
+            self.immediates.push(address);
+        }
         if let Some(name) = memchr::memchr(0, rest).and_then(|end| Name::in_file(&rest[..end])) {
             if self.ids.len() == MOST {
                 self.crowded = true;
@@ -133,7 +140,11 @@ impl Names {
             }
             self.ids.push(Id { address, name });
             if let Name::Target(Target { triple, .. }) = name {
-                if bounded { self.words.insert(triple) } else { self.fused.insert(triple) };
+                if bounded {
+                    self.words.insert(triple)
+                } else {
+                    self.fused.insert(triple)
+                };
             }
             return;
         }
@@ -141,11 +152,6 @@ impl Names {
         if executable {
             // In code the bytes after an immediate are the next instruction: what looks like a word there may be chance.
             self.fused.extend(longest_target(word));
-            if self.immediates.len() == MOST {
-                self.crowded = true;
-                return;
-            }
-            self.immediates.push(address);
             return;
         }
         match Name::in_file(word) {
@@ -257,7 +263,7 @@ mod tests {
     #[test]
     fn immediates_of_code_are_places_only() {
         let names = read(b"\xc7\x84\x24\x80\0\0\0gfx9f3\xc0\x48gfx90c:x", true);
-        assert_eq!(names.immediates, [0x1007, 0x1010]);
+        assert_eq!(names.immediates, [0x1007, 0x100f]);
         assert!(names.words.is_empty());
         assert_eq!(names.fused.iter().map(ToString::to_string).collect::<Vec<_>>(), ["gfx90c", "gfx9f3"]);
     }

@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn values_that_the_thunk_takes() {
-        for (text, expected) in [("11.0.0", (11, 0, 0)), ("9.0.10", (9, 0, 10)), (" +9. 0.10", (9, 0, 10)), ("63.255.255", (63, 255, 255)), ("010.03.00", (10, 3, 0))]
+        for (text, expected) in
+            [("11.0.0", (11, 0, 0)), ("9.0.10", (9, 0, 10)), (" +9. 0.10", (9, 0, 10)), ("63.255.255", (63, 255, 255)), ("010.03.00", (10, 3, 0))]
         {
             let (major, minor, step) = expected;
             assert_eq!(Override::parse(text), Ok(Override { major, minor, step }), "{text:?}");
@@ -148,7 +149,13 @@ mod tests {
         assert_eq!(node("HSA_OVERRIDE_GFX_VERSION"), Some(None));
         assert_eq!(node("HSA_OVERRIDE_GFX_VERSION_1"), Some(Some(1)));
         assert_eq!(node("HSA_OVERRIDE_GFX_VERSION_0"), Some(Some(0)));
-        for other in ["HSA_OVERRIDE_GFX_VERSION_", "HSA_OVERRIDE_GFX_VERSION_01", "HSA_OVERRIDE_GFX_VERSION_x", "HSA_OVERRIDE_GFX", "HSA_OVERRIDE_GFX_VERSIONS"] {
+        for other in [
+            "HSA_OVERRIDE_GFX_VERSION_",
+            "HSA_OVERRIDE_GFX_VERSION_01",
+            "HSA_OVERRIDE_GFX_VERSION_x",
+            "HSA_OVERRIDE_GFX",
+            "HSA_OVERRIDE_GFX_VERSIONS",
+        ] {
             assert_eq!(node(other), None, "{other}");
         }
     }

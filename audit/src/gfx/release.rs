@@ -141,7 +141,7 @@ fn small_file(path: &PathBuf) -> Option<String> {
     Some(text)
 }
 
-/// AMD's own builds of `libhsa-runtime64` end in ROCM_PATCH_VERSION, MMmmpp: `1.14.60301` is 6.3.1.
+/// AMD's own builds of `libhsa-runtime64` end in `ROCM_PATCH_VERSION`, `MMmmpp`: `1.14.60301` is 6.3.1.
 fn official(identity: Identity, name: &str, suffix: Option<&[u32]>) -> Option<Release> {
     let &[1, _, patch] = suffix? else { return None };
     if identity != Identity::Rocr || patch < 10_000 {

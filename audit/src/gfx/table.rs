@@ -73,7 +73,8 @@ pub fn find(image: &Elf, names: &Names) -> Result<Vec<Table>> {
             let places = (0..).map_while(move |index: u64| start.checked_add(index.checked_mul(stride)?));
             places.take_while(|place| pointers.contains_key(place))
         };
-        let Some((length, stride)) = strides.map(|stride| (run(stride).count(), stride)).max_by_key(|&(length, stride)| (length, u64::MAX - stride)) else {
+        let Some((length, stride)) = strides.map(|stride| (run(stride).count(), stride)).max_by_key(|&(length, stride)| (length, u64::MAX - stride))
+        else {
             continue;
         };
         if length < LEAST_ENTRIES {

@@ -112,7 +112,8 @@ pub struct Answer {
 /// What people see when a device's target is not registered: the symptom that brings them here.
 pub const SYMPTOM: &str = "the device is skipped without a message: the workload sees no GPU at all and may still exit with status 0";
 /// The same one layer up.
-pub const SYMPTOM_HIP: &str = "HIP drops the device (it logs that only with AMD_LOG_LEVEL=1 or higher): HIP programs see no GPU, though ROCr lists it";
+pub const SYMPTOM_HIP: &str =
+    "HIP drops the device (it logs that only with AMD_LOG_LEVEL=1 or higher): HIP programs see no GPU, though ROCr lists it";
 
 /// Judges a well-formed name by what is known of a library; [`Library::answer`] looks closer first where that matters.
 pub fn judge(library: &Library, name: Name) -> Answer {
@@ -174,7 +175,11 @@ fn by_registry(library: &Library, registry: &Registry, target: Target) -> (Verdi
     let known = registry.targets.len();
     if let Some(features) = registry.targets.get(&triple) {
         if features.contains(&target.features) {
-            return (Verdict::Supported, Reason::Registered, format!("{target} is one of the {known} targets that {} registers", library.short_name()));
+            return (
+                Verdict::Supported,
+                Reason::Registered,
+                format!("{target} is one of the {known} targets that {} registers", library.short_name()),
+            );
         }
         let mut message = format!("{triple} is registered, but not as {target}: ");
         let with: Vec<_> = features.iter().filter(|features| !features.is_empty()).map(|features| format!("{triple}{features}")).collect();
@@ -227,9 +232,11 @@ fn judge_generic(library: &Library, generic: Generic) -> Answer {
     let (reason, message) = if library.identity == Identity::Other {
         (Reason::NotRocr, other(library))
     } else {
-        let known = library.registry.as_ref().is_some_and(|registry| registry.generics.contains(&Generic { features: Features::default(), ..generic }));
-        let knows = if known { "knows it" } else { "does not know it" };
-        let message = format!("{generic} names a family of code objects and no device: no GPU becomes visible by it ({} {knows})", library.short_name());
+        let base = Generic { features: Features::default(), ..generic };
+        let listed = library.registry.as_ref().is_some_and(|registry| registry.generics.contains(&base));
+        let name = library.short_name();
+        let knows = if listed { "it is registered" } else { "it was not found among the registered ones" };
+        let message = format!("{generic} names a family of code objects and no device: no GPU becomes visible by it (in {name} {knows})");
         (Reason::GenericOnly, message)
     };
     Answer { id: generic.to_string(), verdict: Verdict::Unknown, reason, message, nearest: Vec::new() }
