@@ -107,10 +107,10 @@ pub fn complete(image: &Elf, names: &Names, range: Range, candidate: &mut Candid
 }
 
 /// The known name that the immediate at a position of x86-64 code begins, if there is one whose rest is near.
-fn explain(code: &[u8], position: usize, known: &[(Name, String)]) -> Option<Name> {
+pub(super) fn explain(code: &[u8], position: usize, known: &[(Name, String)]) -> Option<Name> {
     /// Bytes of the largest immediate. A name's rest may be kept in a register from before, so that many alone tell.
     const WIDEST: usize = 8;
-    let here = &code[position..];
+    let here = code.get(position..)?;
     let around = &code[position.saturating_sub(NEAR)..code.len().min(position + NEAR)];
     let common = |text: &str| here.iter().zip(text.as_bytes()).take_while(|(here, name)| here == name).count();
     if let Some((name, _)) = known.iter().max_by_key(|(_, text)| common(text)).filter(|(_, text)| common(text) >= WIDEST) {

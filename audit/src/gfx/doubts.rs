@@ -1,14 +1,14 @@
 //! A closer look at a target that the registry lacks: does the file hold it in a way that contradicts the reading?
 //!
-//! The parts of the file that the registry did not need are read here, and code is decoded, so this costs more than the rest together. It is
-//! done only where the answer would be "unsupported", or where there is no registry.
+//! The parts of the file that the registry did not need are read here, and code that could put the name together is decoded. It is done only
+//! where the answer would be "unsupported", or where there is no registry.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::builder::begins_name;
+use super::builder::{begins_name, explain};
 use super::names::{Names, Part, TAG};
-use super::registry::{Registry, Source, Targets};
-use super::target::{Name, Target, Triple};
+use super::registry::{Registry, Source};
+use super::target::{Features, Name, Target, Triple};
 use crate::code::assembly::{AARCH64, Assembly};
 use crate::code::constants::Constant;
 use crate::code::{functions, sweep};
@@ -19,66 +19,81 @@ use crate::elf::{Elf, Result, Segment};
 pub struct Doubts {
     /// Names in the parts of the file that the registry did not need.
     pub elsewhere: Names,
-    /// Targets that code puts together from immediates.
+    /// Targets that decoded code puts together from immediates.
     pub assembled: BTreeSet<Triple>,
-    /// Versions that the registry's code stores without a name that goes with them.
-    pub stray_versions: BTreeSet<Triple>,
-    /// True if each registered target's version was seen in the registry's code, or in the records of the array: the digits of its name, stored
-    /// as numbers.
-    pub versions_agree: bool,
 }
 
-/// Looks closer. `unread` are the parts of the file whose names are not among `names` yet.
-pub fn read(image: &Elf, registry: Option<&Registry>, names: &Names, unread: &[Part]) -> Result<Doubts> {
+/// Looks closer at one target that the registry lacks. `unread` are the parts of the file whose names are not among `names` yet.
+pub fn about(image: &Elf, registry: &Registry, triple: Triple, names: &Names, unread: &[Part]) -> Result<Doubts> {
+    // Records that hold the versions of their names are all there is to an array; the code around it compares names with many things.
+    if let Source::Array(_, true) = registry.source {
+        return Ok(Doubts::default());
+    }
     let mut doubts = Doubts::default();
     for &part in unread {
         doubts.elsewhere.read(image, part)?;
     }
-    match registry.map(|registry| (registry.source, &registry.targets)) {
-        Some((Source::Function(start, end), targets)) => doubts.read_builder(image, names, (start, end), targets)?,
-        // Records that hold the versions of their names are all there is to an array; code compares names with many things.
-        Some((Source::Array(_, true), _)) => doubts.versions_agree = true,
-        Some((Source::Array(_, false), _)) | None => {
-            let assembled = &mut doubts.assembled;
-            Assembly::new(image, TAG).everything(&mut |constant| assembled.extend(assembled_target(&constant)))?;
-        }
+    match registry.source {
+        Source::Function(..) => doubts.decode_for(image, names, triple)?,
+        Source::Array(..) => doubts.decode_all(image)?,
     }
     Ok(doubts)
 }
 
-impl Doubts {
-    /// Decodes the builder for names and versions, and the functions with immediates that begin a name.
-    fn read_builder(&mut self, image: &Elf, names: &Names, builder: (u64, u64), targets: &Targets) -> Result<()> {
-        let assembly = Assembly::new(image, TAG);
-        let mut versions = BTreeSet::new();
-        assembly.function(builder, &mut |constant| match constant {
-            Constant::Text { .. } => self.assembled.extend(assembled_target(&constant)),
-            Constant::Numbers { numbers: [step, minor, major], .. } => versions.extend(version(major, minor, step)),
+/// Looks for names that all code puts together, where no registry says what is registered.
+pub fn in_code(image: &Elf) -> Result<Doubts> {
+    let mut doubts = Doubts::default();
+    doubts.decode_all(image)?;
+    Ok(doubts)
+}
+
+/// The versions that the registry's code stores as numbers: read apart from the names, so that the two confirm each other.
+///
+/// ROCr stores each entry's major at offset 8 of an object and step and minor at 0. Measured on 5.2.3, 6.1.2, 6.4.3 and 7.2.4 for x86-64:
+/// exactly the digits of the registered names. Another compiler may do it in a way that is not followed; then versions are missing.
+pub fn versions(image: &Elf, registry: &Registry) -> Result<BTreeSet<Triple>> {
+    let mut found = BTreeSet::new();
+    if let Source::Function(start, end) = registry.source {
+        Assembly::new(image, TAG).function((start, end), &mut |constant| {
+            if let Constant::Numbers { numbers: [step, minor, major], .. } = constant {
+                found.extend(version(major, minor, step));
+            }
         })?;
+    }
+    Ok(found)
+}
+
+impl Doubts {
+    /// Decodes the functions with an immediate that the target's name could begin with.
+    fn decode_for(&mut self, image: &Elf, names: &Names, triple: Triple) -> Result<()> {
+        let assembly = Assembly::new(image, TAG);
         let functions = functions::read(image)?;
-        let mut begins = [names.immediates.as_slice(), self.elsewhere.immediates.as_slice()].concat();
-        if image.header.machine == AARCH64 {
-            begins.extend(moves(image)?);
+        let asked = [(Name::Target(Target { triple, features: Features::default() }), triple.to_string())];
+        let moves = if image.header.machine == AARCH64 { moves(image)? } else { Vec::new() };
+        let mut places: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+        for &at in names.immediates.iter().chain(&self.elsewhere.immediates).chain(&moves) {
+            if let Some(range) = functions.around(at) {
+                places.entry(range).or_default().push(at);
+            }
         }
-        let others: BTreeSet<_> = begins.into_iter().filter_map(|at| functions.around(at)).filter(|&range| range != builder).collect();
-        for range in others {
-            assembly.function(range, &mut |constant| self.assembled.extend(assembled_target(&constant)))?;
-        }
-        // Where not every version shows, the compiler stores them in a way that is not followed, and one more means nothing.
-        self.versions_agree = targets.keys().all(|triple| versions.contains(triple));
-        if self.versions_agree {
-            self.stray_versions = versions.into_iter().filter(|triple| !targets.contains_key(triple)).collect();
+        for (range, places) in places {
+            let code = assembly.code(range)?;
+            let possible = |&at: &u64| explain(&code, (at - range.0) as usize, &asked).is_some();
+            if places.iter().any(possible) || places.iter().any(|at| moves.binary_search(at).is_ok()) {
+                assembly.function(range, &mut |constant| self.assembled.extend(assembled_target(&constant)))?;
+            }
         }
         Ok(())
     }
 
+    fn decode_all(&mut self, image: &Elf) -> Result<()> {
+        Assembly::new(image, TAG).everything(&mut |constant| self.assembled.extend(assembled_target(&constant)))
+    }
+
     /// What contradicts the registry on a target that it lacks.
-    pub fn about(&self, triple: Triple) -> Option<&'static str> {
+    pub fn against(&self, triple: Triple) -> Option<&'static str> {
         if self.assembled.contains(&triple) {
             return Some("its code puts the name together");
-        }
-        if self.stray_versions.contains(&triple) {
-            return Some("the registry's code stores its version");
         }
         self.elsewhere.code_objects.contains(&triple).then_some("it embeds a code object for it")
     }

@@ -91,7 +91,7 @@ pub struct Library {
     /// The registry, where it could be read.
     #[serde(skip)]
     pub registry: Option<Registry>,
-    /// The closer look, where one was taken.
+    /// The last closer look, where one was taken.
     #[serde(skip)]
     pub doubts: Option<Doubts>,
     /// Parts of the file whose names are not known.
@@ -158,11 +158,11 @@ impl Library {
     /// Judges a name, with a closer look at `image`, the file that was scanned, where the answer depends on it.
     pub fn answer(&mut self, image: &Elf, name: Name) -> Result<Answer, ScanError> {
         let answer = verdict::judge(self, name);
-        if answer.verdict != Verdict::Unsupported || self.doubts.is_some() {
-            return Ok(answer);
+        if let (Verdict::Unsupported, Some(registry), Name::Target(target)) = (answer.verdict, &self.registry, name) {
+            self.doubts = Some(doubts::about(image, registry, target.triple, &self.names, &self.unread)?);
+            return Ok(verdict::judge(self, name));
         }
-        self.doubts = Some(doubts::read(image, self.registry.as_ref(), &self.names, &self.unread)?);
-        Ok(verdict::judge(self, name))
+        Ok(answer)
     }
 
     /// The soname, or the file's name: what a sentence calls the library.
@@ -190,7 +190,7 @@ impl Library {
             (self.tier, self.why_no_registry) = (Tier::Registry, None);
         } else {
             self.tier = Tier::Mentions;
-            self.doubts = Some(doubts::read(image, None, &self.names, &[])?);
+            self.doubts = Some(doubts::in_code(image)?);
         }
         self.list();
         Ok(())

@@ -195,7 +195,7 @@ fn by_registry(library: &Library, registry: &Registry, target: Target) -> (Verdi
         return (Verdict::Unsupported, Reason::NotEnabled, message);
     }
     // Two readings of one file that contradict each other on this very target: neither is believed.
-    let doubt = library.doubts.as_ref().and_then(|doubts| doubts.about(triple));
+    let doubt = library.doubts.as_ref().and_then(|doubts| doubts.against(triple));
     if let Some(doubt) = doubt.or_else(|| library.names.code_objects.contains(&triple).then_some("it embeds a code object for it")) {
         let message = format!("{triple} is not among the {known} registered targets that could be read, but {doubt}");
         return (Verdict::Unknown, Reason::Contradiction, message);
