@@ -5,20 +5,24 @@
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
 //! 1. [`elf`]: facts of one file, no judgement.
-//! 2. [`manifest`]: the judgements of `manifests/`, typed and checked.
-//! 3. [`loader`]: what the dynamic loader would do with the facts.
-//! 4. [`finding`]: the shape of what an audit says.
-//! 5. [`coverage`]: everything a runtime exports, minus what a shim interposes.
-//! 6. [`report`]: the same findings for people and for programs.
-//! 7. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 2. [`code`]: machine code of one file, no judgement.
+//! 3. [`manifest`]: the judgements of `manifests/`, typed and checked.
+//! 4. [`loader`]: what the dynamic loader would do with the facts.
+//! 5. [`finding`]: the shape of what an audit says.
+//! 6. [`coverage`]: everything a runtime exports, minus what a shim interposes.
+//! 7. [`gfx`]: which GPU targets a runtime knows.
+//! 8. [`report`]: the same findings for people and for programs.
+//! 9. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod code;
 pub mod commands;
 pub mod coverage;
 pub mod elf;
 pub mod finding;
+pub mod gfx;
 pub mod loader;
 pub mod manifest;
 pub mod report;

@@ -178,6 +178,11 @@ impl Elf {
         self.source.read(field, offset, len)
     }
 
+    /// The same into a buffer of the caller, for passes over much of a file.
+    pub fn bytes_into(&self, field: &str, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_into(field, offset, buffer)
+    }
+
     /// An error about this file.
     pub fn error(&self, field: &str, offset: Option<u64>, problem: impl Into<String>) -> ElfError {
         self.source.error(field, offset, problem)

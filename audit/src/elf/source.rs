@@ -84,6 +84,23 @@ impl Source {
         }
     }
 
+    /// Fills `buffer` from `offset` on: for passes over much of a file through one buffer. A range that leaves the file is an error naming `field`.
+    pub fn read_into(&self, field: &str, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let len = buffer.len() as u64;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        let (true, Ok(start)) = (inside, usize::try_from(offset)) else {
+            let problem = format!("{len} bytes from {offset:#x} leave the file of {} bytes (cut short, or a wrong field)", self.len);
+            return Err(self.error(field, Some(offset), problem));
+        };
+        match &self.backing {
+            Backing::Bytes(bytes) => buffer.copy_from_slice(&bytes[start..start + buffer.len()]),
+            Backing::File(file) => {
+                file.read_exact_at(buffer, offset).map_err(|error| self.error(field, Some(offset), format!("cannot read {len} bytes: {error}")))?
+            }
+        }
+        Ok(())
+    }
+
     /// An error about this file.
     pub fn error(&self, field: &str, offset: Option<u64>, problem: impl Into<String>) -> ElfError {
         ElfError { file: self.name.clone(), field: field.into(), offset, problem: problem.into() }

@@ -1,0 +1,127 @@
+//! The runtimes of four ROCm releases. Their registries are known from the sources of the same releases.
+
+use std::path::PathBuf;
+
+use vrocm_audit::gfx::identity::Identity;
+use vrocm_audit::gfx::verdict::{Reason, Verdict};
+use vrocm_audit::gfx::{Library, Tier};
+
+use crate::stand_in::{TARGETS, ask, scan};
+
+const OLD: &str = "700 701 702 801 802 803 805 810 900 902 904 906 908 909 90a 90c 1010 1011 1012 1013 1030 1031 1032 1033 1034 1035";
+
+fn file(package: &str, name: &str) -> PathBuf {
+    let corpus = std::env::var_os("VROCM_CORPUS").expect(
+        "VROCM_CORPUS is not set: it names the folder with the unpacked runtime packages; scripts/corpus.sh fetches them and prints the path",
+    );
+    let path = PathBuf::from(corpus).join(package).join("usr/lib/x86_64-linux-gnu").join(name);
+    assert!(path.exists(), "{} is missing: scripts/corpus.sh fetches it", path.display());
+    path
+}
+
+fn rocr(version: &str) -> PathBuf {
+    file(&format!("libhsa-runtime64-1_{version}_amd64"), "libhsa-runtime64.so.1")
+}
+
+fn ids(library: &Library) -> Vec<&str> {
+    library.targets.iter().map(|target| target.id.as_str()).collect()
+}
+
+fn expect(version: &str, targets: &[String], featured: usize, generics: usize, release: &str) {
+    let library = scan(&rocr(version));
+    assert_eq!((library.identity, library.tier), (Identity::Rocr, Tier::Registry));
+    assert_eq!(ids(&library), targets);
+    assert_eq!(library.mentioned_only, ["gfx600", "gfx601", "gfx602", "gfx703", "gfx704", "gfx705"]);
+    assert_eq!(library.generics.len(), generics);
+    assert_eq!(library.release.map(|release| release.version).as_deref(), Some(release));
+    let variants = library.registry.map(|registry| registry.targets.values().flatten().filter(|features| !features.is_empty()).count());
+    assert_eq!(variants, Some(featured));
+}
+
+fn sorted(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<_> = names.into_iter().collect();
+    names.sort_by_key(|name| u32::from_str_radix(&name[3..], 16).unwrap());
+    names
+}
+
+#[test]
+fn registries_of_four_releases() {
+    let old = OLD.split(' ').map(|digits| format!("gfx{digits}"));
+    let middle = "940 941 942 1036 1100 1101 1102 1103 1150 1151".split(' ').map(|digits| format!("gfx{digits}"));
+    let new = sorted(TARGETS.map(String::from));
+    expect("5.2.3-3", &sorted(old.clone()), 46, 0, "5.0-5.2");
+    expect("6.1.2-3", &sorted(old.chain(middle)), 70, 0, "6.1");
+    expect("6.4.3+dfsg-5", &new, 62, 6, "6.4");
+    expect("7.2.4+dfsg-1~exp1", &new, 62, 6, "7.0-7.2");
+}
+
+#[test]
+fn verdicts_on_rocr() {
+    let (old, middle, new) = (rocr("5.2.3-3"), rocr("6.1.2-3"), rocr("7.2.4+dfsg-1~exp1"));
+    for (path, name, verdict, reason) in [
+        (&new, "gfx1250", Verdict::Unsupported, Reason::NotRegistered),
+        (&new, "gfx1251", Verdict::Unsupported, Reason::NotRegistered),
+        (&new, "gfx940", Verdict::Unsupported, Reason::NotRegistered),
+        (&new, "gfx600", Verdict::Unsupported, Reason::LegacyNameOnly),
+        (&new, "gfx703", Verdict::Unsupported, Reason::LegacyNameOnly),
+        (&new, "gfx110", Verdict::Unsupported, Reason::NotRegistered),
+        (&new, "gfx942", Verdict::Supported, Reason::Registered),
+        (&new, "gfx90a:xnack+", Verdict::Supported, Reason::Registered),
+        (&new, "gfx1100:xnack+", Verdict::Unsupported, Reason::FeatureNotRegistered),
+        (&new, "gfx12-generic", Verdict::Unknown, Reason::GenericOnly),
+        (&middle, "gfx940", Verdict::Supported, Reason::Registered),
+        (&middle, "gfx1200", Verdict::Unsupported, Reason::NotRegistered),
+        (&old, "gfx1100", Verdict::Unsupported, Reason::NotRegistered),
+        (&old, "gfx942", Verdict::Unsupported, Reason::NotRegistered),
+    ] {
+        let answer = ask(path, name);
+        assert_eq!((answer.verdict, answer.reason), (verdict, reason), "{}: {name}: {}", path.display(), answer.message);
+    }
+}
+
+#[test]
+fn two_other_readings_confirm_the_registry() {
+    use vrocm_audit::elf::Elf;
+    use vrocm_audit::gfx;
+    for version in ["5.2.3-3", "6.1.2-3", "6.4.3+dfsg-5", "7.2.4+dfsg-1~exp1"] {
+        let image = Elf::open(&rocr(version)).unwrap();
+        let (library, answer) = gfx::scan_for(&image, "gfx1250".parse().unwrap()).unwrap();
+        assert_eq!(answer.reason, Reason::NotRegistered);
+        let registry = library.registry.unwrap();
+        let registered: Vec<_> = registry.targets.keys().copied().collect();
+        // Two readings that know nothing of the names: version numbers in the code, and the targets of the embedded code objects.
+        assert_eq!(gfx::doubts::versions(&image, &registry).unwrap().into_iter().collect::<Vec<_>>(), registered, "{version}");
+        let objects = library.doubts.expect("an absent target is looked at closely").elsewhere.code_objects;
+        assert_eq!(objects.into_iter().collect::<Vec<_>>(), registered, "{version}");
+    }
+}
+
+#[test]
+fn hip_has_a_table_of_its_own() {
+    let (older, newer) = (file("libamdhip64-6_6.4.3-5_amd64", "libamdhip64.so.6"), file("libamdhip64-7_7.2.4-1~exp2_amd64", "libamdhip64.so.7"));
+    // ROCr 6.4.3 enumerates a gfx950, and HIP 6.4.3 drops it.
+    assert_eq!(ask(&rocr("6.4.3+dfsg-5"), "gfx950").verdict, Verdict::Supported);
+    assert_eq!(ask(&older, "gfx950").verdict, Verdict::Unsupported);
+    assert_eq!(ask(&newer, "gfx950").verdict, Verdict::Supported);
+    // In the tables since 5.2, for the Windows runtime only.
+    assert_eq!(ask(&newer, "gfx909").reason, Reason::NotEnabled);
+    assert_eq!(ask(&newer, "gfx942a").verdict, Verdict::Unsupported);
+    let counts = [
+        ("libamdhip64-5_5.2.3-8_amd64", "libamdhip64.so.5", 25, "5.2"),
+        ("libamdhip64-5_5.7.1-6+deb13u1_amd64", "libamdhip64.so.5", 33, "5.7"),
+        ("libamdhip64-6_6.4.3-5_amd64", "libamdhip64.so.6", 36, "6.4"),
+        ("libamdhip64-7_7.2.4-1~exp2_amd64", "libamdhip64.so.7", 35, "7.2"),
+    ];
+    for (package, name, targets, release) in counts {
+        let library = scan(&file(package, name));
+        assert_eq!((library.identity, library.tier, library.targets.len()), (Identity::Hip, Tier::Registry, targets), "{package}");
+        assert_eq!(library.release.map(|release| release.version).as_deref(), Some(release));
+    }
+}
+
+#[test]
+fn comgr_is_no_runtime() {
+    let comgr = file("libamd-comgr3_7.2.4+dfsg-1~exp1_amd64", "libamd_comgr.so.3");
+    assert_eq!(ask(&comgr, "gfx942").reason, Reason::NotRocr);
+    assert_eq!(scan(&comgr).what.as_deref(), Some("the soname is libamd_comgr.so.3"));
+}
