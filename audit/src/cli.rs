@@ -85,3 +85,26 @@ pub struct ManifestExports {
     #[arg(long)]
     pub source: String,
 }
+
+/// Which GPU targets does a ROCm runtime know? Read from the file; nothing is run, and no GPU is needed.
+#[derive(Debug, Parser)]
+#[command(name = "gfx-scan", version, max_term_width = 110, after_help = GFX_EXAMPLES)]
+pub struct GfxScan {
+    /// Runtime libraries (libhsa-runtime64.so.1, libamdhip64.so), or directories that hold some; without any, those in the usual places.
+    #[arg(value_name = "LIB")]
+    pub libraries: Vec<PathBuf>,
+    /// Is this target known? gfx942, gfx90a:xnack+, amdgcn-amd-amdhsa--gfx1100.
+    #[arg(long, value_name = "gfxNNN")]
+    pub target: Option<String>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const GFX_EXAMPLES: &str = "\
+Examples:
+  gfx-scan /opt/rocm/lib/libhsa-runtime64.so.1
+  gfx-scan /opt/rocm/lib --target gfx1250            ROCr and HIP must both know a GPU
+  gfx-scan libhsa-runtime64.so.1 --target gfx90a:xnack+ --format json
+
+Exit status: 0 supported (or a plain scan), 1 unsupported, 2 no scan was possible or the target is malformed, 3 unknown.";

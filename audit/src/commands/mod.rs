@@ -5,15 +5,17 @@
 
 mod coverage;
 mod explain;
+mod gfx;
 pub mod inputs;
 mod manifest;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, GfxScan};
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
+use crate::gfx::checks as gfx_checks;
 use crate::report::{Format, Report};
 
 /// Exit status of an audit that was not possible.
@@ -30,6 +32,11 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Manifest(arguments) => manifest::run(arguments),
     };
     finish("vrocm-audit", done)
+}
+
+/// Runs `gfx-scan`.
+pub fn run_gfx_scan(arguments: &GfxScan) -> ExitCode {
+    finish("gfx-scan", gfx::run(arguments))
 }
 
 /// Prints an error as one line; a closed pipe is nobody's error.
@@ -69,5 +76,5 @@ fn deliver(report: &Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter()
+    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL)
 }

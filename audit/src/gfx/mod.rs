@@ -4,10 +4,12 @@
 //! is not there. HIP does the same again with a table of its own. Asking the runtime needs a working one; here the file is read instead.
 //!
 //! Reading order: [`target`] (the grammar), [`identity`] (which library it is), [`names`] (where names stand), [`table`], [`builder`] and
-//! [`registry`] (what is registered), [`doubts`] (the closer look at what is not), [`verdict`] (the answer). Beside them [`release`] and
+//! [`registry`] (what is registered), [`doubts`] (the closer look at what is not), [`verdict`] (the answer), [`audit`] (what a report shows of it). Beside them [`release`] and
 //! [`override_version`]. What a program would load is decided elsewhere; here is one file.
 
+pub mod audit;
 pub mod builder;
+pub mod checks;
 pub mod doubts;
 pub mod identity;
 pub mod names;

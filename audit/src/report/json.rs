@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Report, SCHEMA_VERSION, Subjects, Verdict};
 use crate::finding::Finding;
+use crate::gfx::verdict::Answer;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -13,6 +14,8 @@ struct Document<'a> {
     tool: Tool,
     audit: &'static str,
     verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a Answer>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -25,13 +28,26 @@ struct Tool {
     version: &'static str,
 }
 
+impl Serialize for Subjects {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Coverage(subjects) => subjects.serialize(serializer),
+            Self::Gfx { subjects, .. } => subjects.serialize(serializer),
+        }
+    }
+}
+
 /// Writes the report with a newline at the end.
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let document = Document {
         schema_version: SCHEMA_VERSION,
         tool: Tool { name: report.program, version: env!("CARGO_PKG_VERSION") },
         audit: report.subjects.audit(),
-        verdict: Verdict::of(&report.findings),
+        verdict: report.verdict(),
+        target: match &report.subjects {
+            Subjects::Gfx { target, .. } => target.as_ref(),
+            Subjects::Coverage(_) => None,
+        },
         subjects: &report.subjects,
         findings: &report.findings,
         unread: &report.unread,

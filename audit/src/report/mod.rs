@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::coverage;
 use crate::finding::{self, Finding};
+use crate::gfx;
 
 /// Version of the JSON report. Keys may be added within a version, never changed.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -32,6 +33,12 @@ pub enum Verdict {
     Pass,
     /// At least one.
     Fail,
+    /// A target is registered in every library asked.
+    Supported,
+    /// In none.
+    Unsupported,
+    /// The files do not let one say, or disagree.
+    Unknown,
 }
 
 impl Verdict {
@@ -42,11 +49,17 @@ impl Verdict {
 }
 
 /// What was audited, one variant per kind of audit.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
+#[derive(Debug)]
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Runtimes and the GPU targets they know.
+    Gfx {
+        /// One per library.
+        subjects: Vec<gfx::audit::Subject>,
+        /// The answer of all together, where a target was asked for.
+        target: Option<gfx::verdict::Answer>,
+    },
 }
 
 impl Subjects {
@@ -54,6 +67,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Gfx { .. } => "gfx",
         }
     }
 }
@@ -76,6 +90,18 @@ impl Report {
     pub fn new(program: &'static str, subjects: Subjects, mut findings: Vec<Finding>, unread: Vec<String>) -> Self {
         finding::sort(&mut findings);
         Self { program, subjects, findings, unread }
+    }
+
+    /// The result as one word: the answer about a target, or else what follows from the findings.
+    pub fn verdict(&self) -> Verdict {
+        match &self.subjects {
+            Subjects::Gfx { target: Some(answer), .. } => match answer.verdict {
+                gfx::verdict::Verdict::Supported => Verdict::Supported,
+                gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
+                gfx::verdict::Verdict::Unknown => Verdict::Unknown,
+            },
+            _ => Verdict::of(&self.findings),
+        }
     }
 
     /// Writes it in one format.

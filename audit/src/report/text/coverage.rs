@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::{Style, Tone, plural, write_findings};
+use super::{Style, Tone, plural, write_columns, write_findings};
 use crate::coverage::{Export, Label, Subject};
 use crate::finding::Finding;
 use crate::manifest::Class;
@@ -96,7 +96,7 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
         let mut names: Vec<String> = Vec::new();
         for export in exports {
             if export.class != class || *export.reason != *reason {
-                write_names(&std::mem::take(&mut names), out)?;
+                write_columns(&std::mem::take(&mut names), out)?;
                 class = export.class;
                 reason = &export.reason;
                 let name = class.map_or("no class", Class::word);
@@ -107,19 +107,8 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
                 _ => export.name.to_string(),
             });
         }
-        write_names(&names, out)?;
+        write_columns(&names, out)?;
         writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// Names in aligned columns, as many as fit into a line.
-fn write_names(names: &[String], out: &mut dyn Write) -> io::Result<()> {
-    const WIDTH: usize = 110;
-    let column = names.iter().map(String::len).max().unwrap_or(0) + 2;
-    for row in names.chunks((WIDTH / column.max(1)).max(1)) {
-        let line: String = row.iter().map(|name| format!("{name:<column$}")).collect();
-        writeln!(out, "      {}", line.trim_end())?;
     }
     Ok(())
 }

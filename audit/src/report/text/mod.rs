@@ -1,6 +1,7 @@
 //! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
 
 mod coverage;
+mod gfx;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -51,6 +52,7 @@ impl Style {
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+        Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
     }
     for file in &report.unread {
         writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;
@@ -61,10 +63,13 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
 fn write_verdict(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let count = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
     let counts = format!("{} deny, {} warn, {} note", count(Severity::Deny), count(Severity::Warn), count(Severity::Note));
-    let verdict = match Verdict::of(&report.findings) {
+    let verdict = match report.verdict() {
         _ if !report.unread.is_empty() => style.paint(Tone::Bad, "INCOMPLETE"),
         Verdict::Pass => style.paint(Tone::Good, "PASS"),
         Verdict::Fail => style.paint(Tone::Bad, "FAIL"),
+        Verdict::Supported => style.paint(Tone::Good, "SUPPORTED"),
+        Verdict::Unsupported => style.paint(Tone::Bad, "UNSUPPORTED"),
+        Verdict::Unknown => style.paint(Tone::Doubtful, "UNKNOWN"),
     };
     writeln!(out, "{verdict}  {counts}")
 }
@@ -80,4 +85,15 @@ fn write_findings<'a>(findings: impl Iterator<Item = &'a Finding>, style: Style,
 /// `1 export`, `2 exports`.
 fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Names in aligned columns, as many as fit into a line.
+fn write_columns(names: &[String], out: &mut dyn Write) -> io::Result<()> {
+    const WIDTH: usize = 110;
+    let column = names.iter().map(String::len).max().unwrap_or(0) + 2;
+    for row in names.chunks((WIDTH / column).max(1)) {
+        let line: String = row.iter().map(|name| format!("{name:<column$}")).collect();
+        writeln!(out, "      {}", line.trim_end())?;
+    }
+    Ok(())
 }
