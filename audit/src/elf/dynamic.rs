@@ -152,6 +152,13 @@ fn read_entries<H: FileHeader<Endian = Endianness>>(image: &Elf, segment: &Segme
                 value: raw.val(endian),
                 offset: window.offset + index as u64 * size,
             };
+            // Linkers leave spare entries behind the end mark, all of them null; anything else there was cut off by a wrong tag.
+            if let Some(index) = raw.iter().take((segment.file_size / size) as usize).rposition(|raw| raw.tag(endian) != elf::DT_NULL)
+                && index > count
+            {
+                let problem = format!("DT_NULL is entry {count}, yet entry {index} is none: the loader stops where the table goes on");
+                return Err(image.error("DT_NULL", Some(window.offset + count as u64 * size), problem));
+            }
             return Ok(Dynamic { entries: raw[..count].iter().enumerate().map(entry).collect() });
         }
     }

@@ -45,6 +45,14 @@ pub struct Relocation {
     pub implicit_addend: bool,
 }
 
+impl Relocation {
+    /// True if the loader looks the symbol up: not for entry 0, and not for the kinds that have no symbol whatever the entry says. Number 0 is
+    /// `NONE` on every machine.
+    fn binds(&self) -> bool {
+        self.symbol != 0 && !matches!(self.kind, RelocationKind::Relative | RelocationKind::IRelative | RelocationKind::Other(0))
+    }
+}
+
 /// Relocations that name a symbol. A run of relative ones announced by `DT_RELACOUNT` is passed over unread, as the loader does.
 pub(super) fn read_symbolic(image: &Elf) -> Result<Vec<Relocation>> {
     let mut found = Vec::new();
@@ -53,14 +61,14 @@ pub(super) fn read_symbolic(image: &Elf) -> Result<Vec<Relocation>> {
         by_class!(
             image.header.class,
             read_table(image, &table, skip, &mut |relocation| {
-                if relocation.symbol != 0 {
+                if relocation.binds() {
                     found.push(relocation);
                 }
             })
         )?;
     }
     read_android(image, &mut |relocation| {
-        if relocation.symbol != 0 {
+        if relocation.binds() {
             found.push(relocation);
         }
     })?;
@@ -101,7 +109,10 @@ pub(super) fn read_relative(image: &Elf) -> Result<Vec<(u64, u64)>> {
 /// One table of the dynamic section.
 struct Table {
     name: &'static str,
+    size_name: &'static str,
+    size_tag: elf::DynamicTag,
     count_name: &'static str,
+    count_tag: elf::DynamicTag,
     address: u64,
     size: u64,
     with_addend: bool,
@@ -121,7 +132,17 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
         let Some(size) = dynamic.value(size_tag) else {
             return Err(image.error(size_name, dynamic.offset(tag), format!("{name} without {size_name}")));
         };
-        tables.push(Table { name, count_name, address, size, with_addend, relative_run: dynamic.value(count_tag).unwrap_or(0) });
+        tables.push(Table {
+            name,
+            size_name,
+            size_tag,
+            count_name,
+            count_tag,
+            address,
+            size,
+            with_addend,
+            relative_run: dynamic.value(count_tag).unwrap_or(0),
+        });
     }
     if let Some(address) = dynamic.value(elf::DT_JMPREL) {
         let Some(size) = dynamic.value(elf::DT_PLTRELSZ) else {
@@ -132,7 +153,7 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
             Some(tag) if tag == elf::DT_REL.0.cast_unsigned() => false,
             other => {
                 let problem = format!("{} is neither DT_REL (17) nor DT_RELA (7)", other.unwrap_or(0));
-                return Err(image.error("DT_PLTREL", dynamic.offset(elf::DT_PLTREL), problem));
+                return Err(image.error("DT_PLTREL", dynamic.offset(elf::DT_PLTREL).or(dynamic.offset(elf::DT_JMPREL)), problem));
             }
         };
         if only_form(image).is_some_and(|only| only != with_addend) {
@@ -146,7 +167,8 @@ fn tables(image: &Elf) -> Result<Vec<Table>> {
                 table.size = address - table.address;
             }
         }
-        tables.push(Table { name: "DT_JMPREL", count_name: "DT_RELACOUNT", address, size, with_addend, relative_run: 0 });
+        let (size_name, size_tag, count_name, count_tag) = ("DT_PLTRELSZ", elf::DT_PLTRELSZ, "DT_RELACOUNT", elf::DT_RELACOUNT);
+        tables.push(Table { name: "DT_JMPREL", size_name, size_tag, count_name, count_tag, address, size, with_addend, relative_run: 0 });
     }
     Ok(tables)
 }
@@ -171,11 +193,11 @@ fn read_table<H: FileHeader<Endian = Endianness>>(image: &Elf, table: &Table, sk
     }
     if !table.size.is_multiple_of(entry) {
         let problem = format!("a size of {} bytes is no multiple of the entry's {entry}", table.size);
-        return Err(image.error(table.name, None, problem));
+        return Err(image.error(table.size_name, dynamic.offset(table.size_tag), problem));
     }
     if table.relative_run > table.size / entry {
         let problem = format!("{} entries are more than the table holds ({})", table.relative_run, table.size / entry);
-        return Err(image.error(table.count_name, None, problem));
+        return Err(image.error(table.count_name, dynamic.offset(table.count_tag), problem));
     }
     // One entry of the run is read even where the run is passed over: linkers sort it first, so that its last entry tells whether it ends here.
     let skip = skip.saturating_sub(1);

@@ -126,9 +126,11 @@ impl Symbol<'_> {
         self.place != Place::Undefined && matches!(self.binding, Binding::Global | Binding::Weak | Binding::GnuUnique)
     }
 
-    /// Undefined with GLOBAL or WEAK binding.
+    /// Undefined with GLOBAL or WEAK binding, or any other that is not LOCAL: the loader looks all of them up, unless the visibility is hidden.
+    ///
+    /// One with a value is a program's PLT entry: the function's address for the whole process, though another file defines it.
     pub fn is_import(&self) -> bool {
-        self.place == Place::Undefined && matches!(self.binding, Binding::Global | Binding::Weak | Binding::GnuUnique)
+        self.place == Place::Undefined && self.binding != Binding::Local
     }
 
     /// A function, chosen by a resolver or not.

@@ -180,8 +180,8 @@ fn read_definitions(image: &Elf, strings: &Strings) -> Result<Vec<Definition>> {
         check_hash(&chain, strings, "vd_hash", position, chain.u32(definition.vd_hash), chain.u32(aux.vda_name))?;
         let index = definition.vd_ndx.get(chain.endian).0 & elf::VERSYM_VERSION;
         let base = definition.vd_flags.get(chain.endian).0 & elf::VER_FLG_BASE.0 != 0;
-        if index == 0 || (index == elf::VER_NDX_GLOBAL.0 && !base) {
-            let problem = format!("index {index} for {name}, where 0 and 1 stand for symbols without a version");
+        if index == 0 || (index == elf::VER_NDX_GLOBAL.0) != base {
+            let problem = format!("index {index} for {name}, where 1 stands for the base version (VER_FLG_BASE) and no other");
             return Err(image.error("vd_ndx", Some(chain.at(position)), problem));
         }
         definitions.push(Definition { name: name.into_owned(), index, base });

@@ -1,0 +1,7 @@
+//! Any bytes as an ELF file: every reader may refuse them, none may panic, hang or take much memory.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    vrocm_tests::walk::everything(bytes);
+});

@@ -1,0 +1,33 @@
+//! Every reader of one file, called on any bytes: what property tests, the fuzzer and its replay share.
+
+use vrocm_audit::elf::{Elf, Result};
+
+/// Opens the bytes as a file and asks for everything. An error of one reader does not keep the others from being asked.
+///
+/// Returns how many readers answered; 0 where the file does not open.
+pub fn everything(bytes: &[u8]) -> usize {
+    let Ok(image) = Elf::from_bytes("input", bytes.to_vec()) else { return 0 };
+    let _ = (image.dynamic.flags(), image.dynamic.flags_1(), image.dynamic.binds_now(), image.header.machine_name());
+    let answers = [
+        image.names().is_ok(),
+        symbols(&image).is_ok(),
+        image.requirements().is_ok(),
+        image.symbolic_relocations().is_ok(),
+        image.relative_relocations().is_ok(),
+        image.build_id().is_ok(),
+        image.isa_needed().is_ok(),
+        image.interpreter().is_ok(),
+    ];
+    1 + answers.into_iter().filter(|&answered| answered).count()
+}
+
+/// Walks the symbols with all that hangs on them.
+fn symbols(image: &Elf) -> Result<usize> {
+    let table = image.symbols()?;
+    for symbol in &table.symbols {
+        let version = table.version(symbol);
+        assert!(version.is_none_or(|version| version.node.len() as u64 <= image.len() * 4), "a name longer than the file");
+        assert!(std::ptr::eq(table.get(symbol.index).expect("each symbol is found by its index"), symbol));
+    }
+    Ok(table.exports().count() + table.imports().count())
+}
