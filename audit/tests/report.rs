@@ -24,6 +24,21 @@ fn a_coverage_report_keeps_its_schema() {
 }
 
 #[test]
+fn a_gfx_report_keeps_its_schema() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let library = folder.path().join("libhsa-runtime64.so.1");
+    let built = Command::new("bash").arg("../fixtures/cases/common/build-hsa.sh").arg(&library).status().expect("bash");
+    assert!(built.success());
+    for (target, verdict) in [(None, "pass"), (Some("gfx942"), "supported"), (Some("gfx1250"), "unsupported"), (Some("gfx11-generic"), "unknown")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gfx-scan"));
+        command.arg(&library).args(["--format", "json"]).args(target.map(|target| format!("--target={target}")));
+        let report: Value = serde_json::from_slice(&command.output().expect("runs").stdout).expect("JSON");
+        assert_eq!(errors(&report), Vec::<String>::new(), "{target:?}");
+        assert_eq!((report["audit"].as_str(), report["verdict"].as_str()), (Some("gfx"), Some(verdict)));
+    }
+}
+
+#[test]
 fn the_schema_is_not_satisfied_by_anything() {
     let good = audit(&["coverage", "--interposed", "../manifests/interposed-reference.json"]).report;
     for (pointer, value) in [

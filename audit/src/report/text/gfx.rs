@@ -35,7 +35,7 @@ fn write_library(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
         None => "of an unknown release".into(),
     };
     match library.identity {
-        Identity::Other => return writeln!(out, "  is       {}", library.what.as_deref().unwrap_or("no ROCm runtime")),
+        Identity::Other => return writeln!(out, "  is       no ROCm runtime: {}", library.what.as_deref().unwrap_or("another library")),
         Identity::Rocr => writeln!(out, "  is       ROCr, the HSA runtime, {release}")?,
         Identity::Hip => writeln!(out, "  is       HIP, on top of ROCr, {release}; a GPU must be known to both")?,
     }
