@@ -177,6 +177,7 @@ fi
 
 missing_stable=0
 missing_volatile=0
+: >"$folder/.missing" # volatile packages that cannot be had: tests skip what needs them and nothing else
 for row in "${wanted[@]}"; do
     IFS=$'\t' read -r package version arch suite life sum what <<<"$row"
     name=$(file_name "$package" "$version" "$arch")
@@ -187,7 +188,12 @@ for row in "${wanted[@]}"; do
         continue
     fi
     say "MISSING $package $version ($life, $suite): not tested: $what"
-    if [ "$life" = stable ]; then missing_stable=$((missing_stable + 1)); else missing_volatile=$((missing_volatile + 1)); fi
+    if [ "$life" = stable ]; then
+        missing_stable=$((missing_stable + 1))
+    else
+        missing_volatile=$((missing_volatile + 1))
+        printf '%s\n' "$name" >>"$folder/.missing"
+    fi
 done
 
 say "$folder: $((there + unpacked)) of ${#rows[@]} packages ($there were there), missing: $missing_stable stable, $missing_volatile volatile"

@@ -32,9 +32,9 @@ fn write_family(code: &mut String, folder: &Path) {
     let text = fs::read_to_string(&path).unwrap_or_else(|error| fail(&format!("manifests/{name}/classes.json: {error}")));
     let rows = schema::rows(&format!("manifests/{name}/classes.json"), &text).unwrap_or_else(|bad| fail(&bad.to_string()));
     let absolute = |file: &Path| fs::canonicalize(file).expect("exists").display().to_string();
-    write!(
+    writeln!(
         code,
-        "Embedded {{ name: {name:?}, family: include_str!({:?}), classes: include_str!({:?}), rows: &[\n",
+        "Embedded {{ name: {name:?}, family: include_str!({:?}), classes: include_str!({:?}), rows: &[",
         absolute(&folder.join("family.json")),
         absolute(&path)
     )

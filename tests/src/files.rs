@@ -7,17 +7,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The folder with unpacked packages, one subfolder each.
+/// The folder with unpacked packages, one subfolder each: `$VROCM_CORPUS`, or `.corpus` in the checkout.
 ///
 /// # Panics
 ///
-/// If `VROCM_CORPUS` is unset or no folder: a test on real libraries must not pass without them.
+/// If it is no folder: a test on real libraries must not pass without them.
 pub fn corpus() -> PathBuf {
-    let Some(folder) = std::env::var_os("VROCM_CORPUS") else {
-        panic!("VROCM_CORPUS is not set: it names the folder with the unpacked real libraries; `scripts/corpus.sh` fetches them");
-    };
-    let folder = PathBuf::from(folder);
-    assert!(folder.is_dir(), "VROCM_CORPUS ({}) is no folder; `scripts/corpus.sh` fetches the real libraries", folder.display());
+    let folder = std::env::var_os("VROCM_CORPUS").map_or_else(|| repository(".corpus"), PathBuf::from);
+    assert!(folder.is_dir(), "{} is no folder; `scripts/corpus.sh` fetches the real libraries", folder.display());
     folder
 }
 

@@ -32,10 +32,11 @@ struct Embedded {
     builds: &'static [KnownBuild],
 }
 
+#[expect(clippy::unreadable_literal, reason = "generated code")]
 mod embedded {
     use super::Embedded;
     // Which of the names a table uses depends on the judgements.
-    #[expect(clippy::wildcard_imports, clippy::enum_glob_use, reason = "generated code spells the variants bare")]
+    #[expect(clippy::wildcard_imports, clippy::enum_glob_use, reason = "generated code: bare variants, plain numbers")]
     use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
 }

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Everything that has to hold: format, lints, tests on the real libraries and the real loader, a short run of the fuzzer.
+#   scripts/test.sh
+# AMD's libraries are unpacked into .corpus first (scripts/corpus.sh). A package that Debian no longer has is named, and so is what was not tested without it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export VROCM_CORPUS=${VROCM_CORPUS:-$PWD/.corpus}
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "the real libraries"
+# Where a folder with all of them is given, all of them are demanded.
+scripts/corpus.sh --require "$([ -n "${VROCM_DEBS:-}" ] && echo all || echo stable)"
+
+step "format and lints"
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings
+if command -v shellcheck >/dev/null; then
+    git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck -S warning
+else
+    echo "not checked: shell scripts (shellcheck is not installed)"
+fi
+
+step "programs"
+cargo build --release --locked
+
+step "tests"
+cargo test --workspace --locked
+
+step "fuzzing, 30 seconds"
+if cargo +nightly --version >/dev/null 2>&1 && cargo fuzz --version >/dev/null 2>&1; then
+    scripts/fuzz.sh 30
+else
+    echo "not fuzzed: a nightly compiler or cargo-fuzz is missing (scripts/fuzz.sh says how to get them); fixtures/fuzz was replayed by the tests"
+fi
