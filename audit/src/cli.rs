@@ -43,7 +43,7 @@ pub struct Coverage {
     /// Runtime libraries, or directories that hold some; without any, the export lists inside the program.
     #[arg(value_name = "RUNTIME")]
     pub runtimes: Vec<PathBuf>,
-    /// The shim whose exports are subtracted. Without it: $VROCM_SHIM, libvrocm.so beside this program, /usr/local/vrocm/libvrocm.so.
+    /// The shim whose exports are subtracted. Without it: $`VROCM_SHIM`, libvrocm.so beside this program, /usr/local/vrocm/libvrocm.so.
     #[arg(long, value_name = "LIB")]
     pub shim: Option<PathBuf>,
     /// Subtract a list of names instead (one a line, or interposed.json); with --shim it tells the action of each row.

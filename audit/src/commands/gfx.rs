@@ -56,7 +56,7 @@ fn environment() -> impl Iterator<Item = (String, String)> {
 /// Runtimes in the usual places; a linked directory counts once.
 fn usual() -> Result<Vec<PathBuf>> {
     let present = |place: &&str| inputs::expand(&[PathBuf::from(place)], &PREFIXES).ok();
-    let mut found: Vec<PathBuf> = USUAL.iter().filter(|place| Path::new(place).is_dir()).filter_map(|place| present(&place)).flatten().collect();
+    let mut found: Vec<PathBuf> = USUAL.iter().filter(|place| Path::new(place).is_dir()).filter_map(present).flatten().collect();
     found.sort_by_key(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
     found.dedup_by_key(|path| std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone()));
     if found.is_empty() {

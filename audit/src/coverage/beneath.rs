@@ -67,7 +67,7 @@ pub(super) fn judge(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_
         match shim.look_up(&import.name, import.node.as_deref()) {
             Match::Binds(_) if import.preload_wins => verdict.held.push(import.name.clone()),
             Match::Binds(_) => {
-                verdict.open.push(Gap { name: import.name.clone(), reason: "no relocation binds it by name, so a preload does not win it".into() })
+                verdict.open.push(Gap { name: import.name.clone(), reason: "no relocation binds it by name, so a preload does not win it".into() });
             }
             Match::Refused(why) => verdict.open.push(Gap { name: import.name.clone(), reason: format!("the shim defines it, but {why}") }),
             Match::Absent => verdict.open.push(Gap { name: import.name.clone(), reason: format!("{}, not interposed", judged.class) }),

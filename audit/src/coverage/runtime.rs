@@ -103,17 +103,16 @@ fn recognise<'a>(image: &Elf, soname: Option<&str>, exports: &[RuntimeExport], f
     }
     let shape = format!("{} functions exported, soname {}", exports.len(), soname.unwrap_or("none"));
     let named = soname.and_then(|soname| families.iter().find(|family| soname.starts_with(&family.identity.soname_prefix)));
-    let problem = match named {
-        Some(family) => format!(
+    let problem = if let Some(family) = named {
+        format!(
             "has the soname of {} but does not export {} ({shape}): a stub or a damaged copy, and no statement about its doors is possible",
             family.identity.title,
             missing(family).join(", ")
-        ),
-        None => {
-            let known: Vec<String> =
-                families.iter().map(|family| format!("{} ({})", family.identity.family, family.identity.anchors.join(", "))).collect();
-            format!("is no runtime of a known family ({shape}); known are {}", known.join("; "))
-        }
+        )
+    } else {
+        let known: Vec<String> =
+            families.iter().map(|family| format!("{} ({})", family.identity.family, family.identity.anchors.join(", "))).collect();
+        format!("is no runtime of a known family ({shape}); known are {}", known.join("; "))
     };
     Err(image.error("file", None, problem))
 }

@@ -95,7 +95,7 @@ impl Source {
         match &self.backing {
             Backing::Bytes(bytes) => buffer.copy_from_slice(&bytes[start..start + buffer.len()]),
             Backing::File(file) => {
-                file.read_exact_at(buffer, offset).map_err(|error| self.error(field, Some(offset), format!("cannot read {len} bytes: {error}")))?
+                file.read_exact_at(buffer, offset).map_err(|error| self.error(field, Some(offset), format!("cannot read {len} bytes: {error}")))?;
             }
         }
         Ok(())

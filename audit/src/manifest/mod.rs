@@ -36,7 +36,6 @@ struct Embedded {
 mod embedded {
     use super::Embedded;
     // Which of the names a table uses depends on the judgements.
-    #[expect(clippy::wildcard_imports, clippy::enum_glob_use, reason = "generated code: bare variants, plain numbers")]
     use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
 }

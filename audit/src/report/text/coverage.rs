@@ -38,7 +38,7 @@ fn write_head(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resul
     writeln!(out, "  runtime  {} {release} ({})", subject.family, subject.release_evidence)?;
     writeln!(out, "  shim     {}", subject.shim)?;
     let counts = subject.denominators;
-    let held: usize = subject.by_class.values().map(|labels| held(labels)).sum();
+    let held: usize = subject.by_class.values().map(held).sum();
     writeln!(
         out,
         "  doors    {} exported functions, {} must be interposed: {held} / {} (must_interpose) held\n",

@@ -44,7 +44,7 @@ fn write_library(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
         let mut by_major: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for target in &library.targets {
             let features = if target.features.is_empty() { String::new() } else { format!(" [{}]", target.features.join(" ")) };
-            by_major.entry(target.triple.major.into()).or_default().push(format!("{}{features}", target.id));
+            by_major.entry(target.triple.major).or_default().push(format!("{}{features}", target.id));
         }
         for names in by_major.values() {
             write_columns(names, out)?;
