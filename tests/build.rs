@@ -1,4 +1,5 @@
-//! Compiles the C parts of the tests with the machine's own C compiler: the mock HSA, its reader, the stub of comgr, and the driver that calls HIP.
+//! Compiles the C parts of the tests with the machine's own C compiler: the mock HSA, its reader, the stub of comgr, and the programs that call HIP and
+//! HSA.
 //!
 //! Everything lands in `OUT_DIR`, where `src/mock.rs` and `src/runtime.rs` find it. The driver that is linked with a runtime is made at test time: it needs
 //! that runtime.
@@ -36,6 +37,8 @@ fn main() {
         std::fs::create_dir_all(&folder).expect("OUT_DIR can be written");
         compile(&folder.join(soname), &[PathBuf::from("mock-hsa/comgr.c")], &["-fPIC", "-shared", &format!("-Wl,-soname,{soname}")]);
     }
+    let beside = format!("-L{}", mock.display());
+    compile(&out.join("hsa"), &[PathBuf::from("probes/hsa.c")], &[beside.as_str(), "-l:libhsa-runtime64.so.1"]);
     compile(&out.join("driver"), &["probes/driver.c", "probes/calls.c"].map(PathBuf::from), &["-ldl", "-pthread"]);
 }
 

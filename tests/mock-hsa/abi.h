@@ -170,7 +170,7 @@ enum { /* hsa_executable_symbol_info_t */
     SYMBOL_DYNAMIC_CALLSTACK = 15
 };
 enum { ISA_NAME_LENGTH = 0, ISA_NAME = 1 };
-enum { LOADED_EXECUTABLE = 1, LOADED_KIND = 2, LOADED_AGENT = 3, LOADED_LOAD_BASE = 8, LOADED_LOAD_SIZE = 9 };
+enum { LOADED_EXECUTABLE = 1, LOADED_KIND = 2, LOADED_AGENT = 3, LOADED_LOAD_BASE = 9, LOADED_LOAD_SIZE = 10 };
 
 struct pointer_info { /* hsa_amd_pointer_info_t */
     uint32_t size, type;

@@ -50,15 +50,18 @@ static struct vmem *handle_of(vmem_t handle) {
     return NULL;
 }
 
-static status_t reserve(void **out, size_t size, uint64_t wish, uint64_t align) {
+/* `plain` memory (the flag HSA_AMD_VMEM_ADDRESS_NO_REGISTER) is ordinary memory of the process that may be used at once: managed memory is made so. */
+static status_t reserve(void **out, size_t size, uint64_t wish, uint64_t align, bool plain) {
+    if (!plain && !config.virtual_memory) return ERROR;
     if (!out || !size || size % PAGE || align % PAGE || (align & (align - 1))) return INVALID_ARGUMENT;
     struct reservation *one = calloc(1, sizeof *one);
     if (!one) return OUT_OF_RESOURCES;
     char *base = MAP_FAILED;
-    if (wish) base = mmap((void *)(uintptr_t)wish, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (wish && !plain)
+        base = mmap((void *)(uintptr_t)wish, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (base == MAP_FAILED) {
         base = host_map(size, align);
-        if (!base || mprotect(base, size, PROT_NONE)) {
+        if (!base || (!plain && mprotect(base, size, PROT_NONE))) {
             free(one);
             return OUT_OF_RESOURCES;
         }
@@ -73,13 +76,11 @@ static status_t reserve(void **out, size_t size, uint64_t wish, uint64_t align) 
 }
 
 EXPORT status_t hsa_amd_vmem_address_reserve(void **out, size_t size, uint64_t wish, uint64_t flags) {
-    (void)flags;
-    return config.virtual_memory ? reserve(out, size, wish, 0) : ERROR;
+    return reserve(out, size, wish, 0, flags & 1);
 }
 
 EXPORT status_t hsa_amd_vmem_address_reserve_align(void **out, size_t size, uint64_t wish, uint64_t align, uint64_t flags) {
-    (void)flags;
-    return config.virtual_memory ? reserve(out, size, wish, align) : ERROR;
+    return reserve(out, size, wish, align, flags & 1);
 }
 
 EXPORT status_t hsa_amd_vmem_address_free(void *address, size_t size) {

@@ -171,6 +171,8 @@ static int pointer_of_size(struct state *state, const char *name, void *function
     uint64_t flags = number(arguments, 1, !strcmp(name, "hipMallocManaged") ? 1 : 0);
     int status = CALL(&pointer, (size_t)size, (unsigned)flags); /* those without flags do not look at the third register */
     keep(state, status, host ? HOST_POINTER : DEVICE_POINTER, pointer, size);
+    /* What the host may use, it uses. */
+    if (!status && pointer && size && (host || !strcmp(name, "hipMallocManaged"))) ((volatile char *)pointer)[0] = ((volatile char *)pointer)[size - 1] = 1;
     return status;
 }
 

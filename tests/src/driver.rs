@@ -1,4 +1,4 @@
-//! Runs the driver (`probes/driver.c`) under a runtime and a mock, and reads what it answers.
+//! Runs a driver under a mock and reads what it answers: `probes/driver.c`, which calls HIP under a runtime, or `probes/hsa.c`, which calls HSA directly.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::mock::Mock;
+use crate::mock::{self, Mock};
 use crate::runtime::Runtime;
 
 /// How long a run may take before it is ended and counts as hanging.
@@ -59,8 +59,8 @@ impl Way {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// HIP's own status: 0 success, 1 invalid value, 2 out of memory, 801 not supported, …
-    Hip(i32),
+    /// HIP's own status: 0 success, 1 invalid value, 2 out of memory, 801 not supported, …; or HSA's: 0x1008 out of resources, …
+    Code(i32),
     /// The way does not lead to the name.
     Absent,
     /// It needs something that no command made.
@@ -87,16 +87,16 @@ impl Answer {
         let status = match words.next() {
             Some("absent" | "unknown") => Status::Absent,
             Some("unused") => Status::Unused,
-            Some(word) => word.parse().map_or(Status::Other, Status::Hip),
+            Some(word) => word.parse().map_or(Status::Other, Status::Code),
             None => Status::Other,
         };
         let detail = words.filter_map(|word| word.split_once('=')).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         Self { name, status, detail }
     }
 
-    /// Whether HIP said success.
+    /// Whether it succeeded.
     pub fn is_ok(&self) -> bool {
-        self.status == Status::Hip(0)
+        self.status == Status::Code(0)
     }
 
     /// A number among the details.
@@ -150,7 +150,7 @@ impl Outcome {
 
 /// A run that is being prepared.
 pub struct Driver<'a> {
-    runtime: &'a Runtime,
+    runtime: Option<&'a Runtime>,
     mock: &'a Mock,
     way: Way,
     preload: Option<PathBuf>,
@@ -162,7 +162,12 @@ pub struct Driver<'a> {
 impl<'a> Driver<'a> {
     /// By `dlsym`, nothing preloaded.
     pub fn new(runtime: &'a Runtime, mock: &'a Mock) -> Self {
-        Self { runtime, mock, way: Way::Dlsym, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE }
+        Self { runtime: Some(runtime), mock, way: Way::Dlsym, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE }
+    }
+
+    /// The driver that calls HSA directly, on the machine's own C library. Ways, options and other libraries do not apply to it.
+    pub fn hsa(mock: &'a Mock) -> Self {
+        Self { runtime: None, mock, way: Way::Direct, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE }
     }
 
     /// Another way to the entry points.
@@ -215,14 +220,31 @@ impl<'a> Driver<'a> {
     }
 
     fn command(&self) -> Command {
-        let linked = matches!(self.way, Way::Direct | Way::Default);
-        let program = if linked { self.runtime.linked_driver() } else { PathBuf::from(concat!(env!("OUT_DIR"), "/driver")) };
-        let mut command = self.runtime.command(&program, self.preload.as_deref());
-        command.arg(format!("--way={}", self.way.option()));
-        command.arg(format!("--lib={}", self.runtime.soname));
-        command.args(&self.options);
+        let mut command = match self.runtime {
+            Some(runtime) => self.hip_command(runtime),
+            None => self.hsa_command(),
+        };
         command.envs(self.mock.environment()).envs(self.environment.iter().cloned());
         command.stderr(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    fn hip_command(&self, runtime: &Runtime) -> Command {
+        let linked = matches!(self.way, Way::Direct | Way::Default);
+        let program = if linked { runtime.linked_driver() } else { PathBuf::from(concat!(env!("OUT_DIR"), "/driver")) };
+        let mut command = runtime.command(&program, self.preload.as_deref());
+        command.arg(format!("--way={}", self.way.option()));
+        command.arg(format!("--lib={}", runtime.soname));
+        command.args(&self.options);
+        command
+    }
+
+    fn hsa_command(&self) -> Command {
+        let mut command = Command::new(concat!(env!("OUT_DIR"), "/hsa"));
+        command.env("LD_LIBRARY_PATH", mock::library_folder());
+        if let Some(preload) = &self.preload {
+            command.env("LD_PRELOAD", preload);
+        }
         command
     }
 
