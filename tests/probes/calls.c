@@ -131,15 +131,20 @@ static int current_device(void) {
     return device;
 }
 
-/* 5.2's allocation properties have no handle type before the location. */
-static void allocation_properties(int words[8]) {
+static int runtime_version(void) {
     int version = 0;
     function_t get = (function_t)entry("hipRuntimeGetVersion");
     if (get) get(&version);
+    return version;
+}
+
+/* 5.2's allocation properties have no handle type before the location. */
+static void allocation_properties(int words[8]) {
+    bool old = runtime_version() < 50300000;
     memset(words, 0, 8 * sizeof *words);
-    int *location = words + (version && version < 50300000 ? 1 : 2);
+    int *location = words + (old ? 1 : 2);
     words[0] = PINNED;
-    if (location == words + 2) words[1] = POSIX_FD;
+    if (!old) words[1] = POSIX_FD;
     location[0] = LOCATION_DEVICE;
     location[1] = current_device();
 }
@@ -486,7 +491,8 @@ static int ipc(struct state *state, const char *name, void *function, const stru
     }
     if (read_or_write(text(arguments, 0), &handle, sizeof handle, false)) return NOTHING_TO_USE;
     void *pointer = NULL;
-    int status = ((int (*)(void **, struct ipc_handle, unsigned))function)(&pointer, handle, 1);
+    unsigned lazily = runtime_version() < 60000000 ? 0 : 1; /* hipIpcMemLazyEnablePeerAccess: the only flag, and demanded */
+    int status = ((int (*)(void **, struct ipc_handle, unsigned))function)(&pointer, handle, lazily);
     keep(state, status, IPC_POINTER, pointer, 0);
     return status;
 }
