@@ -16,9 +16,12 @@ struct handler {
     int64_t value;
     bool (*call)(int64_t, void *);
     void *data;
+    bool repeated; /* it was called and wants to be called again */
     struct handler *next;
 };
-static struct handler *handlers; /* under engine_lock */
+static struct handler *handlers; /* these under engine_lock */
+static int calling;
+static bool settles_at_exit;
 
 /* A destroyed signal stays readable for a while: a handler or a waiter may be looking at it. */
 #define QUARANTINE 4096
@@ -81,10 +84,13 @@ static bool call_handler(void) {
         struct handler *one = *link;
         if (!signal_holds(one->signal, one->condition, one->value)) continue;
         *link = one->next;
+        calling++;
         pthread_mutex_unlock(&engine_lock);
         bool again = one->call(signal_value(one->signal), one->data);
         pthread_mutex_lock(&engine_lock);
+        calling--;
         if (again) {
+            one->repeated = true;
             one->next = handlers;
             handlers = one;
         } else {
@@ -110,6 +116,24 @@ static void *run(void *unused) {
     }
     pthread_mutex_unlock(&engine_lock);
     return NULL;
+}
+
+/* A card interrupts within microseconds. The thread here may be kept waiting for longer than a program takes to end, and the runtimes tear down at exit
+ * without looking at what their handlers are doing. So whatever was due before the end is done before the end. Registered after the runtime's own exit
+ * handlers, this runs before them. */
+static void settle(void) {
+    uint64_t began = now_ns();
+    pthread_mutex_lock(&engine_lock);
+    bool busy = engine_running;
+    while (busy && now_ns() - began < 2000000000) {
+        busy = calling > 0;
+        for (const struct handler *one = handlers; one && !busy; one = one->next) busy = !one->repeated && signal_holds(one->signal, one->condition, one->value);
+        if (busy) {
+            pthread_cond_broadcast(&engine_changed);
+            wait_a_little(200000);
+        }
+    }
+    pthread_mutex_unlock(&engine_lock);
 }
 
 void engine_start(void) {
@@ -209,10 +233,13 @@ EXPORT status_t hsa_amd_signal_async_handler(signal_t signal, uint32_t condition
     struct handler *one = malloc(sizeof *one);
     if (!one) return OUT_OF_RESOURCES;
     pthread_mutex_lock(&engine_lock);
-    *one = (struct handler){signal, condition, value, call, data, handlers};
+    *one = (struct handler){signal, condition, value, call, data, false, handlers};
     handlers = one;
+    bool first = !settles_at_exit;
+    settles_at_exit = true;
     pthread_cond_broadcast(&engine_changed);
     pthread_mutex_unlock(&engine_lock);
+    if (first) atexit(settle);
     return OK;
 }
 

@@ -572,12 +572,128 @@ static int library_kernels(struct state *state, const char *name, void *function
     return status;
 }
 
+static int library_kernel(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    struct object *library = newest(state, LIBRARY);
+    void *kernel = NULL;
+    if (!library) return NOTHING_TO_USE;
+    if (strstr(name, "Enumerate")) return CALL(&kernel, 1u, library->value);
+    return CALL(&kernel, library->value, text(arguments, 0) ? text(arguments, 0) : "touch");
+}
+
+/* ---- what a compiler puts into a program: a fat binary, its variables and kernels, by the address of something on the host ---- */
+
+static char variable, kernel;   /* stand for the program's own */
+static void *managed_variable;  /* the runtime writes the address here */
+
+/* A bundle of one code object for each processor that the mock may be: the file's own. */
+static void *bundle(const char *path, const char *processor) {
+    int fd = open(path, O_RDONLY);
+    off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    char *data = size > 0 ? aligned_alloc(4096, (4096 + size + 4095) / 4096 * 4096) : NULL;
+    if (data && pread(fd, data + 4096, size, 0) != size) {
+        free(data);
+        data = NULL;
+    }
+    if (fd >= 0) close(fd);
+    if (!data) return NULL;
+    char triples[2][64] = {"host-x86_64-unknown-linux--"};
+    snprintf(triples[1], sizeof triples[1], "hipv4-amdgcn-amd-amdhsa--%s", processor);
+    memset(data, 0, 4096);
+    memcpy(data, "__CLANG_OFFLOAD_BUNDLE__", 24);
+    char *at = data + 24;
+    uint64_t words[4] = {2};
+    memcpy(at, words, 8);
+    at += 8;
+    for (int i = 0; i < 2; i++) {
+        words[0] = 4096;
+        words[1] = i ? size : 0;
+        words[2] = strlen(triples[i]);
+        memcpy(at, words, 24);
+        memcpy(at + 24, triples[i], words[2]);
+        at += 24 + words[2];
+    }
+    return data;
+}
+
+static int register_binary(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    static struct {
+        uint32_t magic, version;
+        void *binary, *unused;
+    } wrapper = {0x48495046, 1, NULL, NULL};
+    (void)name;
+    if (!text(arguments, 0)) return NOTHING_TO_USE;
+    wrapper.binary = bundle(text(arguments, 0), text(arguments, 1) ? text(arguments, 1) : "gfx1030");
+    if (!wrapper.binary) return NOTHING_TO_USE;
+    void *modules = ((void *(*)(void *))function)(&wrapper);
+    keep(state, modules ? 0 : 1, BINARY, modules, 0);
+    return modules ? 0 : 1;
+}
+
+static int register_symbol(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    static char names[64][64]; /* the runtime keeps the pointers */
+    static int used;
+    struct object *binary = newest(state, BINARY);
+    if (!binary || !text(arguments, 0) || used == 64) return NOTHING_TO_USE;
+    char *symbol = names[used++];
+    snprintf(symbol, sizeof names[0], "%s", text(arguments, 0));
+    size_t size = number(arguments, 1, 64 << 20);
+    CASE(__hipRegisterVar) CALL(binary->value, &variable, symbol, symbol, 0, size, 0, 0);
+    CASE(__hipRegisterFunction) CALL(binary->value, &kernel, symbol, symbol, -1, NULL, NULL, NULL, NULL, NULL);
+    CASE(__hipRegisterManagedVar) CALL(binary->value, &managed_variable, calloc(1, size), symbol, size, 1u);
+    answer(state, " value=%p", managed_variable);
+    return 0;
+}
+
+/* Uses the registered variable or kernel, which makes the runtime load the module where it has not done so. */
+static int use_symbol(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    static char host[64];
+    struct object *graph = newest(state, GRAPH);
+    void *stream = stream_of(state), *node = NULL, *pointer = NULL;
+    size_t size = 0, none = 0, count = sizeof host;
+    int result = 0, grid = 0, attributes[64] = {0}, status = NOTHING_TO_USE;
+    unsigned value = 7;
+    void *values[] = {&value};
+    (void)arguments;
+    if (!strncmp(name, "hipMemcpyToSymbol", 17)) status = CALL(&variable, host, count, none, 1, stream);
+    if (!strncmp(name, "hipMemcpyFromSymbol", 19)) status = CALL(host, &variable, count, none, 2, stream);
+    CASE(hipGetSymbolAddress) status = CALL(&pointer, &variable);
+    CASE(hipGetSymbolSize) status = CALL(&size, &variable);
+    CASE(hipFuncGetAttributes) status = CALL(attributes, &kernel);
+    CASE(hipFuncSetAttribute) status = CALL(&kernel, 8, 0);
+    CASE(hipGetFuncBySymbol) status = CALL(&pointer, &kernel);
+    CASE(hipOccupancyMaxActiveBlocksPerMultiprocessor) status = CALL(&result, &kernel, 64, none);
+    CASE(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) status = CALL(&result, &kernel, 64, none, 0u);
+    CASE(hipOccupancyMaxPotentialBlockSize) status = CALL(&grid, &result, &kernel, none, 0);
+    CASE(hipOccupancyAvailableDynamicSMemPerBlock) status = CALL(&size, &kernel, 1, 64);
+    CASE(hipLaunchKernel) {
+        struct dims {
+            unsigned x, y, z;
+        } one = {1, 1, 1};
+        status = ((int (*)(void *, struct dims, struct dims, void **, size_t, void *))function)(&kernel, one, one, values, 0, stream);
+    }
+    if (graph) {
+        struct {
+            unsigned block[3];
+            void **extra;
+            void *function;
+            unsigned grid[3];
+            void **arguments;
+            unsigned shared;
+        } params = {{1, 1, 1}, NULL, &kernel, {1, 1, 1}, values, 0};
+        CASE(hipGraphAddMemcpyNodeToSymbol) status = CALL(&node, graph->value, NULL, none, &variable, host, count, none, 1);
+        CASE(hipGraphAddMemcpyNodeFromSymbol) status = CALL(&node, graph->value, NULL, none, host, &variable, count, none, 2);
+        CASE(hipGraphAddKernelNode) status = CALL(&node, graph->value, NULL, none, &params);
+    }
+    answer(state, " value=%p size=%zu result=%d", pointer, size, result);
+    return status;
+}
+
 /* ---- giving back ---- */
 
 static const struct {
     const char *name;
     enum kind kind;
-    char how; /* what comes after the object: - nothing, s a stream, z the size */
+    char how; /* what comes after the object: - nothing, s a stream, z the size; v: there is no status */
 } frees[] = {{"hipFree", DEVICE_POINTER, '-'},
              {"hipFreeAsync", ASYNC_POINTER, 's'},
              {"hipHostFree", HOST_POINTER, '-'},
@@ -598,6 +714,8 @@ static const struct {
              {"hipDestroyExternalMemory", EXTERNAL, '-'},
              {"hipModuleUnload", MODULE, '-'},
              {"hipLibraryUnload", LIBRARY, '-'},
+             {"__hipUnregisterFatBinary", BINARY, 'v'}, /* returns nothing */
+             {"hipDestroySurfaceObject", SURFACE, '-'},
              {"hipDestroyTextureObject", TEXTURE, '-'},
              {"hipTexObjectDestroy", TEXTURE, '-'}};
 
@@ -615,6 +733,11 @@ static int give_back(struct state *state, const char *name, void *function, cons
         if (!object) return NOTHING_TO_USE;
         struct object gone = *object;
         answer(state, " value=%p size=%llu", gone.value, (unsigned long long)gone.size);
+        if (frees[i].how == 'v') {
+            CALL(gone.value);
+            forget(state, object);
+            return 0;
+        }
         int status = frees[i].how == 's' ? CALL(gone.value, stream_of(state)) : frees[i].how == 'z' ? CALL(gone.value, (size_t)gone.size) : CALL(gone.value);
         if (!status) {
             forget(state, object);
@@ -649,6 +772,25 @@ static int properties(struct state *state, const char *name, void *function, con
     int status = CALL(bytes, (int)number(arguments, 0, current_device()));
     memcpy(&total, bytes + (strstr(name, "R0600") ? 288 : 256), sizeof total);
     answer(state, " total=%zu", total);
+    return status;
+}
+
+/* The device that a description with this much memory is answered with. */
+static int choose(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    char bytes[4096] = {0};
+    size_t total = number(arguments, 0, 1 << 30);
+    int device = -1;
+    memcpy(bytes + (strstr(name, "R0600") ? 288 : 256), &total, sizeof total);
+    int status = CALL(&device, bytes);
+    answer(state, " device=%d", device);
+    return status;
+}
+
+static int limit(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    size_t value = 0;
+    (void)name;
+    int status = CALL(&value, (int)number(arguments, 0, 2));
+    answer(state, " value=%zu", value);
     return status;
 }
 
@@ -754,6 +896,37 @@ static int copy_and_compare(struct state *state, const char *name, void *functio
     return status;
 }
 
+/* hipMemAdvise and hipMemPrefetchAsync on the newest device memory. */
+static int advise(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    struct object *object = newest(state, DEVICE_POINTER);
+    struct location location = {LOCATION_DEVICE, current_device()};
+    (void)arguments;
+    if (!object) return NOTHING_TO_USE;
+    int status = -1;
+    size_t size = object->size;
+    CASE(hipMemAdvise) status = CALL(object->value, size, 3, location.id);
+    CASE(hipMemAdvise_v2) status = ((int (*)(void *, size_t, int, struct location))function)(object->value, size, 3, location);
+    CASE(hipMemPrefetchAsync) status = CALL(object->value, size, location.id, stream_of(state));
+    CASE(hipMemPrefetchAsync_v2)
+    status = ((int (*)(void *, size_t, struct location, unsigned, void *))function)(object->value, size, location, 0, stream_of(state));
+    return status;
+}
+
+static int surface(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    struct object *object = newest(state, ARRAY);
+    struct {
+        int type;
+        void *array;
+        char rest[64];
+    } resource = {.type = 0, .array = object ? object->value : NULL};
+    void *made = NULL;
+    (void)name, (void)arguments;
+    if (!object) return NOTHING_TO_USE;
+    int status = CALL(&made, &resource);
+    keep(state, status, SURFACE, made, 0);
+    return status;
+}
+
 static int texture(struct state *state, const char *name, void *function, const struct arguments *arguments) {
     struct object *object = newest(state, DEVICE_POINTER);
     if (!object) return NOTHING_TO_USE;
@@ -816,7 +989,19 @@ static int texture(struct state *state, const char *name, void *function, const 
     X(hipDeviceDisablePeerAccess, one_number) X(hipDeviceGetPCIBusId, bus_id) X(hipDeviceGetUuid, uuid) X(hipStreamCreate, make_stream)                     \
     X(hipStreamCreateWithFlags, make_stream) X(hipStreamCreateWithPriority, make_stream) X(hipExtStreamCreateWithCUMask, make_stream)                       \
     X(hipStreamSynchronize, of_stream) X(hipStreamSynchronize_spt, of_stream) X(hipDeviceSynchronize, no_argument) X(hipDeviceReset, no_argument)           \
-    X(hipMemcpy, copy_and_compare) X(hipCreateTextureObject, texture) X(hipTexObjectCreate, texture) X(hipGraphGetNodes, NULL)
+    X(hipMemcpy, copy_and_compare) X(hipCreateTextureObject, texture) X(hipTexObjectCreate, texture) X(hipGraphGetNodes, NULL)                       \
+    X(hipLibraryGetKernel, library_kernel) X(hipLibraryEnumerateKernels, library_kernel) X(__hipRegisterFatBinary, register_binary)                         \
+    X(__hipUnregisterFatBinary, give_back) X(__hipRegisterVar, register_symbol) X(__hipRegisterFunction, register_symbol)                                   \
+    X(__hipRegisterManagedVar, register_symbol) X(hipMemcpyToSymbol, use_symbol) X(hipMemcpyToSymbolAsync, use_symbol)                                      \
+    X(hipMemcpyToSymbol_spt, use_symbol) X(hipMemcpyToSymbolAsync_spt, use_symbol) X(hipMemcpyFromSymbol, use_symbol)                                       \
+    X(hipMemcpyFromSymbolAsync, use_symbol) X(hipMemcpyFromSymbol_spt, use_symbol) X(hipMemcpyFromSymbolAsync_spt, use_symbol)                              \
+    X(hipGetSymbolAddress, use_symbol) X(hipGetSymbolSize, use_symbol) X(hipFuncGetAttributes, use_symbol) X(hipFuncSetAttribute, use_symbol)               \
+    X(hipGetFuncBySymbol, use_symbol) X(hipOccupancyMaxActiveBlocksPerMultiprocessor, use_symbol)                                                           \
+    X(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, use_symbol) X(hipOccupancyMaxPotentialBlockSize, use_symbol)                                   \
+    X(hipOccupancyAvailableDynamicSMemPerBlock, use_symbol) X(hipLaunchKernel, use_symbol) X(hipGraphAddMemcpyNodeToSymbol, use_symbol)                     \
+    X(hipGraphAddMemcpyNodeFromSymbol, use_symbol) X(hipGraphAddKernelNode, use_symbol) X(hipChooseDevice, choose) X(hipChooseDeviceR0600, choose)          \
+    X(hipChooseDeviceR0000, choose) X(hipDeviceGetLimit, limit) X(hipMemAdvise, advise) X(hipMemAdvise_v2, advise) X(hipMemPrefetchAsync, advise)           \
+    X(hipMemPrefetchAsync_v2, advise) X(hipCreateSurfaceObject, surface) X(hipDestroySurfaceObject, give_back)
 
 #ifdef DIRECT
 #define DECLARE(name, run) extern void name(void) __attribute__((weak));

@@ -25,6 +25,8 @@ enum kind {
     EXTERNAL,
     MODULE,
     LIBRARY,
+    BINARY, /* registered */
+    SURFACE,
     TEXTURE
 };
 

@@ -13,7 +13,8 @@ pub fn root() -> PathBuf {
 /// The folder of a package, the last by name when several begin so.
 pub fn package(name: Package) -> Option<PathBuf> {
     let entries = std::fs::read_dir(root()).ok()?;
-    let mut found: Vec<PathBuf> = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(name)).map(|entry| entry.path()).collect();
+    let mut found: Vec<PathBuf> =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(name)).map(|entry| entry.path()).collect();
     found.sort();
     found.pop()
 }

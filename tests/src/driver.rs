@@ -12,7 +12,7 @@ use crate::mock::{self, Mock};
 use crate::runtime::Runtime;
 
 /// How long a run may take before it is ended and counts as hanging.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How the driver comes by an entry point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl<'a> Driver<'a> {
 
     /// One more variable in the environment.
     #[must_use]
-    pub fn env(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn env(mut self, name: &str, value: &(impl ToString + ?Sized)) -> Self {
         self.environment.push((name.to_owned(), value.to_string()));
         self
     }

@@ -82,14 +82,15 @@ impl Mock {
     pub fn new() -> Self {
         let folder = TempDir::with_prefix("mock-hsa-").expect("a temporary folder");
         let knobs = BTreeMap::from(
-            [("RECORD", "record"), ("SHARED", "shared")].map(|(knob, file)| (knob.to_owned(), folder.path().join(file).to_string_lossy().into_owned())),
+            [("RECORD", "record"), ("SHARED", "shared")]
+                .map(|(knob, file)| (knob.to_owned(), folder.path().join(file).to_string_lossy().into_owned())),
         );
         Self { folder, knobs }
     }
 
     /// Sets a knob by its name without `MOCKHSA_`.
     #[must_use]
-    pub fn knob(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn knob(mut self, name: &str, value: &(impl ToString + ?Sized)) -> Self {
         self.knobs.insert(name.to_owned(), value.to_string());
         self
     }
@@ -97,19 +98,25 @@ impl Mock {
     /// This many cards.
     #[must_use]
     pub fn cards(self, count: u32) -> Self {
-        self.knob("CARDS", count)
+        self.knob("CARDS", &count)
     }
 
     /// What each card reports as its memory.
     #[must_use]
     pub fn vram_mib(self, mebibytes: u64) -> Self {
-        self.knob("VRAM_MB", mebibytes)
+        self.knob("VRAM_MB", &mebibytes)
     }
 
     /// What each card really has: beyond it the driver is out of memory.
     #[must_use]
     pub fn limit_mib(self, mebibytes: u64) -> Self {
-        self.knob("LIMIT_MB", mebibytes)
+        self.knob("LIMIT_MB", &mebibytes)
+    }
+
+    /// What one card really has.
+    #[must_use]
+    pub fn limit_mib_of(self, card: u32, mebibytes: u64) -> Self {
+        self.knob(&format!("LIMIT_MB_{card}"), &mebibytes)
     }
 
     /// A folder for whatever else a run writes; gone with the mock.
@@ -145,7 +152,8 @@ impl Mock {
         let output = Command::new(reader()).arg(&shared).output().expect("the mock's reader runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<u64> = text.lines().nth(index).expect("a line for each card").split(' ').map(|word| word.parse().expect("a number")).collect();
+        let numbers: Vec<u64> =
+            text.lines().nth(index).expect("a line for each card").split(' ').map(|word| word.parse().expect("a number")).collect();
         let [_, asked, block, highest_asked, highest_block, taken, given, processes] = numbers[..] else { panic!("the reader printed {text}") };
         Card { asked, block, highest_asked, highest_block, taken, given, processes: processes as u32 }
     }

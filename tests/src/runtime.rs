@@ -103,6 +103,10 @@ fn recipe(version: &str) -> Recipe {
 
 impl Runtime {
     /// The runtime of that version, put together on first use; or what is missing.
+    ///
+    /// # Panics
+    ///
+    /// For a version that is none of [`VERSIONS`].
     pub fn find(version: &str) -> Result<&'static Self, String> {
         static FOUND: OnceLock<BTreeMap<&str, Result<Runtime, String>>> = OnceLock::new();
         let found = FOUND.get_or_init(|| VERSIONS.iter().map(|&version| (version, assemble(version))).collect());
