@@ -248,9 +248,12 @@ fn link(packages: &[PathBuf], folder: &Path) -> std::io::Result<()> {
             }
         }
     }
-    // hipGetProcAddress opens this name, which only the -dev package has.
+    // Programs open these names, and so does hipGetProcAddress; only the -dev packages have them.
     if let Some(soname) = find_soname(&unfinished) {
         symlink(soname, unfinished.join("libamdhip64.so"))?;
+    }
+    if unfinished.join("libhiprtc.so.7").exists() {
+        symlink("libhiprtc.so.7", unfinished.join("libhiprtc.so"))?;
     }
     // Another process may have been first, which is just as well.
     if std::fs::rename(&unfinished, folder).is_err() && !folder.exists() {
@@ -260,12 +263,15 @@ fn link(packages: &[PathBuf], folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Counted up when [`link`] makes something else of the same packages.
+const LAYOUT: u8 = 2;
+
 fn find_soname(folder: &Path) -> Option<String> {
     (5..=9).map(|major| format!("libamdhip64.so.{major}")).find(|name| folder.join(name).exists())
 }
 
-/// FNV-1a over the paths.
+/// FNV-1a over the layout and the paths.
 fn fingerprint(paths: &[PathBuf]) -> u64 {
     let bytes = paths.iter().flat_map(|path| path.as_os_str().as_encoded_bytes().iter().copied().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    std::iter::once(LAYOUT).chain(bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use vrocm_tests::corpus;
 use vrocm_tests::driver::{Answer, Driver, End, Session, Status, Way};
+use vrocm_tests::hashcat;
 use vrocm_tests::mock::Mock;
 use vrocm_tests::runtime::{Runtime, VERSIONS};
 
@@ -45,7 +46,7 @@ fn paths() -> Vec<Path> {
 
 /// What a version does on a path, as `measured.tsv` holds it: four columns after the path and the version.
 ///
-/// 1. with room: `0`, or the first command that fails and its status;
+/// 1. with room: `0`, or the first command that fails and its status; `0, then …` when giving back fails;
 /// 2. bytes of the card that the 64 MiB take at most, as they are asked of HSA;
 /// 3. bytes that stay after ten cycles, once threads of the runtime have come to rest;
 /// 4. with 32 MiB on the card: `0`, or the first command that fails and its status; then how the process ended, when not cleanly.
@@ -53,17 +54,20 @@ fn measure(runtime: &Runtime, path: &Path) -> String {
     let mock = Mock::new();
     let mut session = start(runtime, &mock);
     let (before, peak) = (mock.card(0).asked, mock.card(0).highest_asked);
-    let granted = first_failure(&mut session, &path.make);
+    let mut granted = first_failure(&mut session, &path.make);
     let highest = mock.card(0).highest_asked;
     let taken = if highest > peak { highest - before } else { 0 };
     if granted == "0" {
-        first_failure(&mut session, &path.undo);
+        let undone = first_failure(&mut session, &path.undo);
+        if undone != "0" {
+            write!(granted, ", then {undone}").expect("a string takes it");
+        }
         for _ in 1..10 {
             first_failure(&mut session, &path.make);
             first_failure(&mut session, &path.undo);
         }
     }
-    let kept = if granted == "0" { settled(&mock) - before } else { 0 };
+    let kept = if granted.starts_with('0') { settled(&mock) - before } else { 0 };
     assert_eq!(session.close().end, End::Exit(0), "{} {}: with room, the process ends cleanly", path.name, runtime.version);
 
     let mock = Mock::new().limit_mib(32);
@@ -425,6 +429,22 @@ fn threads_leave_nothing_behind() {
             assert_eq!((count("alloc", bytes), count("free", bytes)), (200, 200), "{}", runtime.version);
         }
     }
+}
+
+#[test]
+fn a_real_program_lists_the_cards() {
+    let mock = Mock::new().cards(2).vram_mib(8192);
+    let text = match hashcat::information(&mock, None, &[]) {
+        Ok(text) => text,
+        Err(missing) => {
+            Runtime::present();
+            eprintln!("not tested: {missing}");
+            return;
+        }
+    };
+    let memory: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("Memory.Total")).collect();
+    assert_eq!(memory.len(), 2, "{text}");
+    assert!(memory.iter().all(|line| line.ends_with("8192 MB")), "{text}");
 }
 
 #[test]
