@@ -216,7 +216,10 @@ fn assemble(version: &'static str) -> Result<Runtime, String> {
             chosen = Some(set);
             break;
         }
-        lacking = absent;
+        // What is said to be missing is what takes the least to get.
+        if lacking.is_empty() || absent.len() < lacking.len() {
+            lacking = absent;
+        }
     }
     let set = chosen.ok_or_else(|| corpus::missing(version, &lacking))?;
     let packages: Vec<PathBuf> = std::iter::once(runtime).chain(set.iter().filter_map(|&name| corpus::package(name))).collect();
