@@ -70,6 +70,9 @@ pub struct Sum {
     pub held: u64,
 }
 
+/// Times that one call queues, at most: each time it found that there was no room, and then some that others had taken again.
+const ROUNDS: u32 = 64;
+
 /// A refusal: there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
@@ -145,7 +148,8 @@ fn queue<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, mine: u64
         // Nothing that anybody gives back can make room for this.
         return Err(Full { used: sum(shared).held });
     }
-    loop {
+    let mut used = 0;
+    for _ in 0..ROUNDS {
         let locked = shared.lock();
         if locked {
             shared.set_queueing(true);
@@ -160,10 +164,13 @@ fn queue<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, mine: u64
             shared.unlock();
         }
         let Err(seen) = answer else { return Ok(()) };
-        if !wait_for_room(shared, me, bytes, quota, mine) {
-            return Err(Full { used: seen.held });
+        used = seen.held;
+        // Where only bids were in the way, they have been waited for already.
+        if used.saturating_add(bytes) <= quota || !wait_for_room(shared, me, bytes, quota, mine) {
+            break;
         }
     }
+    Err(Full { used })
 }
 
 /// Waits until every bid that did not see the queue is decided. Later ones see it and withdraw.
@@ -216,11 +223,12 @@ fn wait_for_room<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, m
         let mut flight = 0_u64;
         let mut held = 0_u64;
         for slot in 0..shared.slots() {
-            flight = flight.saturating_add(shared.load(slot, Word::Flight));
-            held = held.saturating_add(shared.load(slot, Word::Held));
+            let (slot_held, slot_flight) = held_and_flight(shared, slot);
+            held = held.saturating_add(slot_held);
+            flight = flight.saturating_add(slot_flight);
         }
         if held.saturating_add(bytes) <= quota {
-            return shared.pause(Wait::Bids);
+            return true;
         }
         let settled = held.saturating_sub(flight.saturating_sub(mine));
         if settled.saturating_add(bytes) > quota {
@@ -231,4 +239,20 @@ fn wait_for_room<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, m
             return false;
         }
     }
+}
+
+/// Both words of a slot, such that a reservation is not taken for a charge: it enters `Flight` first and leaves it last, so what
+/// was read of `Flight` belongs to `Held` if `Held` did not change meanwhile.
+fn held_and_flight<S: Shared>(shared: &S, slot: usize) -> (u64, u64) {
+    let mut held = shared.load(slot, Word::Held);
+    for _ in 0..3 {
+        let flight = shared.load(slot, Word::Flight);
+        let again = shared.load(slot, Word::Held);
+        if again == held {
+            return (held, flight);
+        }
+        held = again;
+    }
+    // It changes all the time: whoever does that gives something back.
+    (held, held)
 }
