@@ -333,9 +333,9 @@ fn take(map: Map, fd: &Fd, slot: usize, identity: &Identity, mode: u32) -> Resul
     Ok(slot)
 }
 
-/// Clears all words of a slot whose lock we hold. Doing it twice, or half, harms nobody.
+/// Clears all words of a slot whose lock we hold. Doing it twice, or half, harms nobody. Cards that nobody has met have none.
 fn clear(map: Map, slot: usize) {
-    for card in 0..CARDS {
+    for card in (0..CARDS).take_while(|&card| map.card(card).state.load(Acquire) != 0) {
         let cell = map.cell(card, slot);
         let left = cell.held.load(SeqCst);
         for word in [&cell.bid, &cell.held, &cell.flight] {
