@@ -70,7 +70,7 @@ const BUSY: u64 = 1;
 /// Levels and the logarithms of their bucket counts: 8 KiB, 128 KiB, 2 MiB, 32 MiB of heads, touched as needed.
 const LEVELS: [u32; 4] = [10, 14, 18, 22];
 /// Cells per bucket, on average, before the next level is made.
-const LOAD: u64 = 4;
+const LOAD: u64 = 1;
 /// Logarithm of the number of cells in the first chunk; each further chunk has twice as many.
 const FIRST_CHUNK: u32 = 9;
 /// Chunks: more than any address space has room for.

@@ -178,8 +178,6 @@ struct Scenario {
 }
 
 const SLOTS: usize = 3;
-/// Wakes of one call per kind of wait before the model says that the time is up.
-const WAKES: u8 = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
@@ -324,6 +322,12 @@ impl<'a> Explorer<'a> {
         }
     }
 
+    /// Wakes of one call per kind of wait before the model says that the time is up. Without the lock only the quota is checked, and
+    /// few do.
+    fn wakes(&self) -> u8 {
+        if self.scenario.queue == Queue::Works { 6 } else { 1 }
+    }
+
     fn slots(&self) -> usize {
         self.scenario.threads.iter().map(|(slot, _)| slot + 1).max().unwrap_or(0)
     }
@@ -348,7 +352,7 @@ impl<'a> Explorer<'a> {
             Op::WinSlot(slot) => vec![(self.scenario.queue != Queue::Missing && state.slot_lock[slot].is_none()).into()],
             Op::Pause(wait) => {
                 let changed = local.changed;
-                if changed && local.wakes[wait as usize] < WAKES {
+                if changed && local.wakes[wait as usize] < self.wakes() {
                     vec![1]
                 } else if changed || !self.anybody_else_moves(state, thread) {
                     vec![0]
@@ -366,7 +370,7 @@ impl<'a> Explorer<'a> {
             other != thread
                 && match self.next(state, other) {
                     None => false,
-                    Some(Op::Pause(wait)) => state.threads[other].changed && state.threads[other].wakes[wait as usize] < WAKES,
+                    Some(Op::Pause(wait)) => state.threads[other].changed && state.threads[other].wakes[wait as usize] < self.wakes(),
                     Some(op) => !self.answers(state, other, op).is_empty(),
                 }
         })
@@ -685,18 +689,22 @@ fn two_threads_of_one_process() {
 }
 
 #[test]
+#[ignore = "3 million states"]
 fn two_threads_and_another_process() {
     explore(&scenario("two threads and another process", 4, vec![(0, vec![Take(2)]), (0, vec![Take(1)]), (1, vec![Take(2)])], 1));
 }
 
 #[test]
-fn three_processes() {
-    explore(&scenario("three processes", 4, vec![(0, vec![Take(3)]), (1, vec![Take(2)]), (2, vec![Take(2)])], 0));
+fn three_processes_with_room_for_all() {
+    let (refusals, _) =
+        explore(&scenario("three processes with room for all", 6, vec![(0, vec![Take(2)]), (1, vec![Take(2)]), (2, vec![Take(2)])], 1));
+    assert_eq!(refusals, [0, 0, 0]);
 }
 
 #[test]
-fn three_processes_and_a_death() {
-    explore(&scenario("three processes and a death", 3, vec![(0, vec![Take(2)]), (1, vec![Take(2)]), (2, vec![Take(1)])], 1));
+#[ignore = "17 million states, a minute"]
+fn three_processes_want_the_same_room() {
+    explore(&scenario("three processes", 4, vec![(0, vec![Take(3)]), (1, vec![Take(2)]), (2, vec![Take(2)])], 0));
 }
 
 #[test]
@@ -708,8 +716,9 @@ fn a_dead_slot_is_taken_over() {
 #[test]
 fn without_the_lock_the_quota_still_holds() {
     for queue in [Queue::Missing, Queue::TimesOut] {
-        for threads in [vec![(0, vec![Take(3)]), (1, vec![TakeAndFree(3)])], vec![(0, vec![Take(3)]), (0, vec![Take(2)]), (1, vec![Take(2)])]] {
-            explore(&Scenario { name: "no lock", quota: 4, threads, deaths: 1, queue, may_refuse: true, never: None });
-        }
+        let threads = vec![(0, vec![Take(3)]), (1, vec![TakeAndFree(3)])];
+        explore(&Scenario { queue, may_refuse: true, ..scenario("no lock, two processes", 4, threads, 1) });
+        let threads = vec![(0, vec![Take(3)]), (0, vec![Take(2)])];
+        explore(&Scenario { queue, may_refuse: true, ..scenario("no lock, two threads", 4, threads, 1) });
     }
 }

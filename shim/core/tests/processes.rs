@@ -634,7 +634,8 @@ fn churn(path: &str, vram: &str, mut seed: u64, is_child: bool) -> ExitCode {
             }
             2 if !is_child => {
                 let seed = next().to_string();
-                let error = std::os::unix::process::CommandExt::exec(Command::new(std::env::current_exe().unwrap()).args(["churn", path, vram, &seed]));
+                let error =
+                    std::os::unix::process::CommandExt::exec(Command::new(std::env::current_exe().unwrap()).args(["churn", path, vram, &seed]));
                 panic!("{error}");
             }
             number if number % 2 == 0 => {

@@ -85,6 +85,13 @@ impl Map {
         unsafe { &*(&raw const (*self.block(slot / SLOTS_PER_BLOCK)).cells).cast::<Cell>().add(index) }
     }
 
+    /// The words of all slots of a block that exists, on a card.
+    #[inline]
+    pub fn cells(self, card: usize, block: usize) -> &'static [Cell] {
+        // SAFETY: the block exists; a card's cells lie next to each other.
+        unsafe { &*(&raw const (*self.block(block)).cells).cast::<[Cell; SLOTS_PER_BLOCK]>().add(card % CARDS) }
+    }
+
     /// The counters of a slot that is or was taken.
     pub fn counters(self, slot: usize) -> *const Counter {
         let index = slot % SLOTS_PER_BLOCK * super::layout::ROWS;

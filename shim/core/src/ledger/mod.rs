@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 use container::Identity;
 use layout::{BLOCKS, BY_DESCRIPTOR, BY_MAPPING, CARDS, Cell, Counter, FREE, ROWS, SLOTS_PER_BLOCK, TAKEN, lock};
 use map::Map;
-use protocol::{Full, Shared, Wait, Word};
+use protocol::{Full, Shared, Sum, Wait, Word};
 use store::Store;
 use trouble::Trouble;
 
@@ -448,7 +448,7 @@ impl Ledger {
     /// Bytes of the card that live processes hold, reservations included. Sweeps the dead first, where others hold something.
     pub fn used(&self, card: Card) -> u64 {
         let mut counter = self.counter(card);
-        let seen = protocol::sum(&counter).held;
+        let seen = counter.sum().held;
         if seen == self.map.cell(card.0.into(), self.slot).held.load(SeqCst) || !counter.open_desk() {
             return seen;
         }
@@ -457,7 +457,7 @@ impl Ledger {
                 counter.sweep(slot);
             }
         }
-        protocol::sum(&counter).held
+        counter.sum().held
     }
 
     /// Bytes of the card that this process holds.
@@ -519,6 +519,21 @@ impl Shared for CardCounter {
     #[inline]
     fn slots(&self) -> usize {
         self.map.slots()
+    }
+
+    #[inline]
+    fn sum(&self) -> Sum {
+        let (mut bids, mut held, mut carry) = (0_u64, 0_u64, false);
+        let slots = self.map.slots();
+        for block in 0..slots.div_ceil(SLOTS_PER_BLOCK) {
+            let cells = self.map.cells(self.card, block);
+            for cell in cells.get(..slots - block * SLOTS_PER_BLOCK).unwrap_or(cells) {
+                let bid = bids.overflowing_add(cell.bid.load(SeqCst));
+                let more = held.overflowing_add(cell.held.load(SeqCst));
+                (bids, held, carry) = (bid.0, more.0, carry | bid.1 | more.1);
+            }
+        }
+        if carry { Sum { bids: u64::MAX, held } } else { Sum { bids, held } }
     }
 
     #[inline]

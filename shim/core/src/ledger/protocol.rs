@@ -47,6 +47,16 @@ pub trait Shared {
     fn add(&self, slot: usize, word: Word, bytes: u64);
     /// Takes from a word of the own slot.
     fn sub(&self, slot: usize, word: Word, bytes: u64);
+    /// Adds up all words: for each slot `Bid` before `Held`, see the head of this file. An implementation may do the same faster.
+    #[inline]
+    fn sum(&self) -> Sum {
+        let mut sum = Sum::default();
+        for slot in 0..self.slots() {
+            sum.bids = sum.bids.saturating_add(self.load(slot, Word::Bid));
+            sum.held = sum.held.saturating_add(self.load(slot, Word::Held));
+        }
+        sum
+    }
     /// True while somebody decides under the lock: others shall queue.
     fn queueing(&self) -> bool;
     /// Says so.
@@ -78,17 +88,6 @@ const ROUNDS: u32 = 64;
 pub struct Full {
     /// Bytes that live processes hold, as far as could be seen.
     pub used: u64,
-}
-
-/// Adds up all words. `Bid` before `Held` in each slot, see the head of this file.
-#[inline]
-pub fn sum<S: Shared>(shared: &S) -> Sum {
-    let mut sum = Sum::default();
-    for slot in 0..shared.slots() {
-        sum.bids = sum.bids.saturating_add(shared.load(slot, Word::Bid));
-        sum.held = sum.held.saturating_add(shared.load(slot, Word::Held));
-    }
-    sum
 }
 
 /// Reserves `bytes` for slot `me`, so that all bytes held stay within `quota`. Call the driver, then [`commit`] or [`cancel`].
@@ -130,7 +129,7 @@ fn bid<S: Shared>(shared: &S, me: usize, bytes: u64, quota: u64, decider: bool) 
         shared.sub(me, Word::Bid, bytes);
         return Err(Sum::default());
     }
-    let seen = sum(shared);
+    let seen = shared.sum();
     if seen.bids.saturating_add(seen.held) > quota {
         shared.sub(me, Word::Bid, bytes);
         return Err(seen);
@@ -144,9 +143,10 @@ fn bid<S: Shared>(shared: &S, me: usize, bytes: u64, quota: u64, decider: bool) 
 /// The slow path: queue, let the others settle, decide; then see whether waiting could help.
 #[cold]
 fn queue<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, mine: u64) -> Result<(), Full> {
-    if bytes > quota {
-        // Nothing that anybody gives back can make room for this.
-        return Err(Full { used: sum(shared).held });
+    let (own, flight) = held_and_flight(shared, me);
+    if own.saturating_sub(flight.saturating_sub(mine)).saturating_add(bytes) > quota {
+        // Nothing that others give back can make room for this.
+        return Err(Full { used: shared.sum().held });
     }
     let mut used = 0;
     for _ in 0..ROUNDS {

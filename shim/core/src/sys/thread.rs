@@ -10,14 +10,16 @@ pub fn id() -> usize {
 /// A wait that becomes lazier and has an end.
 #[derive(Debug)]
 pub struct Patience {
+    milliseconds: u64,
+    /// 0 until the first pause that asks the clock.
     end_ns: u64,
     round: u32,
 }
 
 impl Patience {
-    /// At most `milliseconds` from the first pause on.
+    /// At most `milliseconds`, from about the first pause on.
     pub fn milliseconds(milliseconds: u64) -> Self {
-        Self { end_ns: raw::now_ns().saturating_add(milliseconds.saturating_mul(1_000_000)), round: 0 }
+        Self { milliseconds, end_ns: 0, round: 0 }
     }
 
     /// Waits a little: first a few spins, then the processor is given to others, then sleep of up to a millisecond.
@@ -28,7 +30,11 @@ impl Patience {
             core::hint::spin_loop();
             return true;
         }
-        if raw::now_ns() >= self.end_ns {
+        let now = raw::now_ns();
+        if self.end_ns == 0 {
+            self.end_ns = now.saturating_add(self.milliseconds.saturating_mul(1_000_000));
+        }
+        if now >= self.end_ns {
             return false;
         }
         if self.round <= 32 {
