@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use vrocm_core::ledger::protocol::{self, Shared, Wait, Word};
 
-use Step::{Claim, Fail, Take, TakeAndFree};
+use Step::{Claim, Fail, Free, Take, TakeAndFree};
 
 /// An access to what threads share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,6 +64,8 @@ enum Step {
     Take(u64),
     /// Admitted; the driver refuses; given back.
     Fail(u64),
+    /// What the slot held from the start is freed and refunded.
+    Free(u64),
     /// Becomes the owner of its slot, which a dead process may have left; ends if it is not to be had.
     Claim,
 }
@@ -85,6 +87,11 @@ impl Thread<'_> {
     /// One step of the program. `false`: the program is over.
     fn run(&mut self, step: Step, quota: u64) -> bool {
         let me = self.me;
+        if let Free(bytes) = step {
+            self.op(Op::Driver(-(bytes as i64)));
+            protocol::release(self, me, bytes);
+            return true;
+        }
         let (Take(bytes) | TakeAndFree(bytes) | Fail(bytes)) = step else {
             if self.op(Op::WinSlot(me)) == 0 {
                 return false;
@@ -175,6 +182,10 @@ struct Scenario {
     may_refuse: bool,
     /// This thread is never to be refused.
     never: Option<usize>,
+    /// What the slots hold at the start.
+    start: [u64; SLOTS],
+    /// A call does not wait for dying processes: that wait also hides other mistakes.
+    hasty: bool,
 }
 
 const SLOTS: usize = 3;
@@ -350,6 +361,7 @@ impl<'a> Explorer<'a> {
                 (Queue::Works, Some(_)) => vec![],
             },
             Op::WinSlot(slot) => vec![(self.scenario.queue != Queue::Missing && state.slot_lock[slot].is_none()).into()],
+            Op::Pause(Wait::Dying) if self.scenario.hasty => vec![0],
             Op::Pause(wait) => {
                 let changed = local.changed;
                 if changed && local.wakes[wait as usize] < self.wakes() {
@@ -491,6 +503,11 @@ impl<'a> Explorer<'a> {
     /// Everybody has ended: the whole quota must be there for one who comes now.
     fn check_end(&mut self, state: &State) {
         self.ends += 1;
+        for slot in (0..SLOTS).filter(|&slot| state.alive[slot]) {
+            if state.words[slot] != [0, state.given[slot], 0] {
+                self.fail(state, "a live process that has ended its calls holds other than the driver gave it");
+            }
+        }
         if self.scenario.queue == Queue::Missing || !self.checked.insert((state.words, state.queueing)) {
             return;
         }
@@ -498,15 +515,7 @@ impl<'a> Explorer<'a> {
         let mut answers: Vec<u64> = Vec::new();
         let quota = self.scenario.quota;
         loop {
-            let probe = Scenario {
-                name: "",
-                quota,
-                threads: vec![(SLOTS, vec![Fail(quota)])],
-                deaths: 0,
-                queue: Queue::Works,
-                may_refuse: false,
-                never: None,
-            };
+            let probe = scenario("", quota, vec![(SLOTS, vec![Fail(quota)])], 0);
             let Next::Op(op) = Explorer::new(&probe).next_of(0, 0, &answers) else { return };
             // The newcomer's own slot is one further; only its `Held` matters here.
             answers.push(match op {
@@ -568,6 +577,8 @@ impl<'a> Explorer<'a> {
             if !matches!(program[0], Claim) {
                 start.slot_lock[*slot] = Some(OWNER);
                 start.alive[*slot] = true;
+                start.words[*slot][1] = self.scenario.start[*slot];
+                start.given[*slot] = self.scenario.start[*slot];
             }
         }
         let mut seen: HashSet<u64> = HashSet::new();
@@ -650,7 +661,7 @@ fn explore(scenario: &Scenario) -> (Vec<usize>, usize) {
 }
 
 fn scenario(name: &'static str, quota: u64, threads: Vec<(usize, Vec<Step>)>, deaths: u8) -> Scenario {
-    Scenario { name, quota, threads, deaths, queue: Queue::Works, may_refuse: false, never: None }
+    Scenario { name, quota, threads, deaths, queue: Queue::Works, may_refuse: false, never: None, start: [0; SLOTS], hasty: false }
 }
 
 #[test]
@@ -661,6 +672,7 @@ fn two_want_the_same_room() {
 
 #[test]
 fn two_want_the_same_room_and_may_die() {
+    explore(&Scenario { hasty: true, ..scenario("two in haste", 4, vec![(0, vec![Take(3)]), (1, vec![Take(3)])], 1) });
     explore(&scenario("two want the same room and may die", 4, vec![(0, vec![Take(3)]), (1, vec![Take(3)])], 2));
 }
 
@@ -676,11 +688,20 @@ fn room_that_is_freed_in_time_is_room() {
 }
 
 #[test]
+fn room_that_moves_from_one_to_another_is_not_seen_twice() {
+    // While the first frees 3, the second takes them: the third, which wants 1, has room at every moment.
+    let threads = vec![(0, vec![Free(3)]), (1, vec![Take(3)]), (2, vec![Take(1)])];
+    explore(&Scenario { start: [3, 0, 0], hasty: true, ..scenario("room that moves", 4, threads, 0) });
+}
+
+#[test]
 fn a_reservation_that_fails_is_waited_for() {
     let (refusals, timeouts) = explore(&scenario("the driver refuses one", 4, vec![(0, vec![Fail(3)]), (1, vec![Take(3)])], 1));
     assert_eq!(timeouts, 0, "of {refusals:?}");
     // Nobody dies: the bytes of the one come back, and the other needs only to wait for them.
     explore(&Scenario { never: Some(1), ..scenario("the driver refuses one, nobody dies", 4, vec![(0, vec![Fail(3)]), (1, vec![Take(3)])], 0) });
+    let threads = vec![(0, vec![Fail(3)]), (0, vec![Take(3)])];
+    explore(&Scenario { never: Some(1), ..scenario("the driver refuses one, two threads of one process", 4, threads, 0) });
 }
 
 #[test]
@@ -721,4 +742,12 @@ fn without_the_lock_the_quota_still_holds() {
         let threads = vec![(0, vec![Take(3)]), (0, vec![Take(2)])];
         explore(&Scenario { queue, may_refuse: true, ..scenario("no lock, two threads", 4, threads, 1) });
     }
+}
+
+#[test]
+fn a_sum_that_does_not_fit_carries_and_is_more_than_any_quota() {
+    let mut adder = protocol::Adder::default();
+    adder.add(|| 1 << 63, || 5);
+    adder.add(|| 1 << 63, || 6);
+    assert_eq!(adder.sum(), protocol::Sum { bids: u64::MAX, held: 11 });
 }

@@ -77,7 +77,9 @@ const TESTS: &[(&str, fn())] = &[
     ("foreign_files_are_never_modified", foreign_files_are_never_modified),
     ("many_makers_make_one_ledger", many_makers_make_one_ledger),
     ("thousands_of_short_processes_use_few_slots", thousands_of_short_processes_use_few_slots),
+    ("slots_of_the_dead_are_not_added_up", slots_of_the_dead_are_not_added_up),
     ("more_slots_than_a_block", more_slots_than_a_block),
+    ("requests_that_wrap_are_refused", requests_that_wrap_are_refused),
     ("the_monitor_sees_and_disturbs_nothing", the_monitor_sees_and_disturbs_nothing),
     ("killed_at_random", killed_at_random),
 ];
@@ -505,6 +507,20 @@ fn thousands_of_short_processes_use_few_slots() {
     assert_eq!(keeper.ask("used"), "1");
 }
 
+fn slots_of_the_dead_are_not_added_up() {
+    let folder = Folder::new("high");
+    let mut workers: Vec<Worker> = (0..6).map(|_| Worker::new(&folder.ledger())).collect();
+    for (slot, worker) in workers.iter_mut().enumerate() {
+        assert_eq!((worker.ask("take 1"), worker.ask("slot")), ("ok".into(), slot.to_string()));
+    }
+    let mut keeper = workers.remove(0);
+    workers.into_iter().for_each(Worker::kill_and_wait);
+    assert_eq!(keeper.ask("used"), "1");
+    let mut last = Worker::new(&folder.ledger());
+    assert_eq!((last.ask("take 1"), last.ask("slot")), ("ok".into(), "1".into()));
+    assert_eq!(View::open(&c_path(&folder.ledger())).unwrap().added_up(), 2);
+}
+
 fn more_slots_than_a_block() {
     let folder = Folder::new("blocks");
     let path: &'static CString = Box::leak(Box::new(c_path(&folder.ledger())));
@@ -524,6 +540,17 @@ fn more_slots_than_a_block() {
     slots[100].release(card, 1);
     slots[3].reserve(card, 1, 150, 0).unwrap();
     assert_eq!(std::fs::metadata(folder.ledger()).unwrap().len(), layout::size(3) as u64);
+}
+
+fn requests_that_wrap_are_refused() {
+    let folder = Folder::new("wrap");
+    let mut first = Worker::new(&folder.ledger());
+    assert_eq!(first.ask("take 8"), "ok");
+    for bytes in [u64::MAX, u64::MAX - 7, u64::MAX - 8, 1 << 63] {
+        assert_eq!(first.ask(&format!("take {bytes}")), "full 8", "{bytes}");
+        assert_eq!(Worker::new(&folder.ledger()).ask(&format!("take {bytes}")), "full 8", "{bytes}");
+    }
+    assert_eq!(first.ask("take 8"), "ok");
 }
 
 fn the_monitor_sees_and_disturbs_nothing() {

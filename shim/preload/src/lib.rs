@@ -38,6 +38,10 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe { a_panic_is_reachable_in_libvrocm() }
 }
 
+// The core library of a debug build is linked with its unwinding tables, which name this function. Nothing unwinds.
+#[cfg(debug_assertions)]
+core::arch::global_asm!(".hidden rust_eh_personality", ".globl rust_eh_personality", "rust_eh_personality:", "ud2");
+
 /// In a debug build arithmetic is checked, and a panic ends the process with a line.
 #[cfg(debug_assertions)]
 #[panic_handler]

@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 use container::Identity;
 use layout::{BLOCKS, BY_DESCRIPTOR, BY_MAPPING, CARDS, Cell, Counter, FREE, ROWS, SLOTS_PER_BLOCK, TAKEN, lock};
 use map::Map;
-use protocol::{Full, Shared, Sum, Wait, Word};
+use protocol::{Adder, Full, Shared, Sum, Wait, Word};
 use store::Store;
 use trouble::Trouble;
 
@@ -185,21 +185,6 @@ impl Process {
         // SAFETY: stored from a `&'static CStr` before the process counted as attached.
         let path = unsafe { CStr::from_ptr(path.cast()) };
         store::open_again(path, self.device.load(Relaxed), self.inode.load(Relaxed)).ok().flatten()
-    }
-
-    /// Where a descriptor keeps the slot's lock: takes it again if the program has closed the descriptor.
-    fn hold_again(&self, desk: &Fd) {
-        if self.descriptor.load(Relaxed) == 0 || !matches!(desk.is_locked(lock::slot(self.slot.load(Relaxed) as usize)), Ok(false)) {
-            return;
-        }
-        // The number may be another file's by now: it is not closed.
-        if let Some(fd) = self.desk()
-            && matches!(fd.try_lock(lock::slot(self.slot.load(Relaxed) as usize)), Ok(true))
-        {
-            let kept = keep(fd);
-            KEPT.store(kept, Relaxed);
-            self.descriptor.store(kept, Relaxed);
-        }
     }
 }
 
@@ -507,9 +492,6 @@ impl CardCounter {
     fn open_desk(&mut self) -> bool {
         if self.desk.is_none() {
             self.desk = self.process.desk();
-            if let Some(desk) = &self.desk {
-                self.process.hold_again(desk);
-            }
         }
         self.desk.is_some()
     }
@@ -523,17 +505,15 @@ impl Shared for CardCounter {
 
     #[inline]
     fn sum(&self) -> Sum {
-        let (mut bids, mut held, mut carry) = (0_u64, 0_u64, false);
+        let mut adder = Adder::default();
         let slots = self.map.slots();
         for block in 0..slots.div_ceil(SLOTS_PER_BLOCK) {
             let cells = self.map.cells(self.card, block);
             for cell in cells.get(..slots - block * SLOTS_PER_BLOCK).unwrap_or(cells) {
-                let bid = bids.overflowing_add(cell.bid.load(SeqCst));
-                let more = held.overflowing_add(cell.held.load(SeqCst));
-                (bids, held, carry) = (bid.0, more.0, carry | bid.1 | more.1);
+                adder.add(|| cell.bid.load(SeqCst), || cell.held.load(SeqCst));
             }
         }
-        if carry { Sum { bids: u64::MAX, held } } else { Sum { bids, held } }
+        adder.sum()
     }
 
     #[inline]

@@ -47,15 +47,14 @@ pub trait Shared {
     fn add(&self, slot: usize, word: Word, bytes: u64);
     /// Takes from a word of the own slot.
     fn sub(&self, slot: usize, word: Word, bytes: u64);
-    /// Adds up all words: for each slot `Bid` before `Held`, see the head of this file. An implementation may do the same faster.
+    /// Adds up all words. An implementation may walk them faster, with the same [`Adder`].
     #[inline]
     fn sum(&self) -> Sum {
-        let mut sum = Sum::default();
+        let mut adder = Adder::default();
         for slot in 0..self.slots() {
-            sum.bids = sum.bids.saturating_add(self.load(slot, Word::Bid));
-            sum.held = sum.held.saturating_add(self.load(slot, Word::Held));
+            adder.add(|| self.load(slot, Word::Bid), || self.load(slot, Word::Held));
         }
-        sum
+        adder.sum()
     }
     /// True while somebody decides under the lock: others shall queue.
     fn queueing(&self) -> bool;
@@ -78,6 +77,30 @@ pub struct Sum {
     pub bids: u64,
     /// Bytes in all `Held` words.
     pub held: u64,
+}
+
+/// Adds up slots.
+#[derive(Debug, Default)]
+pub struct Adder {
+    sum: Sum,
+    carry: bool,
+}
+
+impl Adder {
+    /// Reads and adds one slot's words: `Bid` before `Held`, see the head of this file.
+    #[inline]
+    pub fn add(&mut self, bid: impl FnOnce() -> u64, held: impl FnOnce() -> u64) {
+        let (bids, carry) = self.sum.bids.overflowing_add(bid());
+        let (held, more) = self.sum.held.overflowing_add(held());
+        self.sum = Sum { bids, held };
+        self.carry |= carry | more;
+    }
+
+    /// The sum; more than any quota if it does not fit.
+    #[inline]
+    pub fn sum(self) -> Sum {
+        if self.carry { Sum { bids: u64::MAX, held: self.sum.held } } else { self.sum }
+    }
 }
 
 /// Times that one call queues, at most: each time it found that there was no room, and then some that others had taken again.

@@ -83,6 +83,11 @@ impl View {
         })
     }
 
+    /// How many slots are added up at each admission: one more than the highest in use.
+    pub fn added_up(&self) -> usize {
+        self.map.slots()
+    }
+
     /// The slots in use.
     pub fn slots(&self) -> impl Iterator<Item = SlotView> + '_ {
         (0..self.map.slots()).filter(|&slot| self.map.slot(slot).state.load(Acquire) == TAKEN).map(|slot| {
