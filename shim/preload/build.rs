@@ -40,11 +40,12 @@ fn main() {
 }
 
 fn stub_libc(out: &Path, node: &str) -> PathBuf {
-    let functions: String = FUNCTIONS.iter().map(|name| format!("void {name}(void) {{}}\n")).collect();
-    let data: String = DATA.iter().map(|name| format!("void *{name};\n")).collect();
-    let names: String = FUNCTIONS.iter().chain(DATA).map(|name| format!("{name}; ")).collect();
-    fs::write(out.join("stub.c"), functions + &data).expect("OUT_DIR is writable");
-    fs::write(out.join("stub.map"), format!("{node} {{ global: {names}local: *; }};\n")).expect("OUT_DIR is writable");
+    let mut source: Vec<String> = FUNCTIONS.iter().map(|name| format!("void {name}(void) {{}}")).collect();
+    source.extend(DATA.iter().map(|name| format!("void *{name};")));
+    source.push(String::new());
+    let names = [FUNCTIONS, DATA].concat().join("; ");
+    fs::write(out.join("stub.c"), source.join("\n")).expect("OUT_DIR is writable");
+    fs::write(out.join("stub.map"), format!("{node} {{ global: {names}; local: *; }};\n")).expect("OUT_DIR is writable");
     let stub = out.join("libc.so.6");
     let status = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-w", "-shared", "-nostdlib", "-fPIC", "-fno-builtin", "-Wl,-soname,libc.so.6"])

@@ -2,6 +2,9 @@
 //!
 //! A pair is reserve + commit + release, with room for all. "Processes" are real ones, started at the same moment.
 
+// Nanoseconds of a benchmark are far below 2^53.
+#![allow(clippy::cast_precision_loss)]
+
 use std::ffi::{CStr, CString};
 use std::io::{Read, Write};
 use std::path::PathBuf;

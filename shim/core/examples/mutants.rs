@@ -4,7 +4,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 /// A text and what stands in its place.
 type Edit = (String, String);
@@ -131,8 +131,9 @@ fn builds(copy: &Path, target: &str) -> bool {
 
 /// A mutant may wait for ever: two minutes are as good as a failure.
 fn passes(copy: &Path, tests: &[String]) -> bool {
-    let mut child =
-        cargo(copy, &tests[0]).arg("--").args(&tests[1..]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut command = cargo(copy, &tests[0]);
+    command.arg("--").args(&tests[1..]).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().unwrap();
     for _ in 0..1200 {
         if let Some(status) = child.try_wait().unwrap() {
             return status.success();

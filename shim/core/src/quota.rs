@@ -81,6 +81,7 @@ impl Source {
 }
 
 /// The whole configuration of a process.
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact about one variable")]
 #[derive(Debug, Clone)]
 pub struct Config {
     general: Figure,

@@ -159,8 +159,8 @@ impl Reserved {
     }
 
     /// Joins two reservations of one card.
-    pub fn join(&mut self, other: Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
+    pub fn join(&mut self, Self { bytes, .. }: Self) {
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// The driver gave nothing.

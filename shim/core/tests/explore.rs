@@ -205,6 +205,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact about one call")]
 struct ThreadState {
     /// The step of the program, and the answers got in it, as a node of the step's tree.
     step: u8,
@@ -355,9 +356,8 @@ impl<'a> Explorer<'a> {
             Op::Load(slot, word) => vec![state.words[slot][word_index(word)]],
             Op::Queueing => vec![state.queueing.into()],
             Op::Lock => match (self.scenario.queue, state.lock) {
-                (Queue::Missing, _) => vec![0],
+                (Queue::Missing, _) | (Queue::TimesOut, Some(_)) => vec![0],
                 (_, None) => vec![1],
-                (Queue::TimesOut, Some(_)) => vec![0],
                 (Queue::Works, Some(_)) => vec![],
             },
             Op::WinSlot(slot) => vec![(self.scenario.queue != Queue::Missing && state.slot_lock[slot].is_none()).into()],

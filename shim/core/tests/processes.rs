@@ -142,7 +142,12 @@ fn worker(path: &str) -> ExitCode {
                     child => {
                         let mut status = 0;
                         waitpid(child, &raw mut status, 0);
-                        continue;
+                        let signal = status & 0x7f;
+                        if signal == 0 {
+                            // The child has answered.
+                            continue;
+                        }
+                        format!("the child died of signal {signal}")
                     }
                 }
             },
@@ -674,13 +679,11 @@ fn churn(path: &str, vram: &str, mut seed: u64, is_child: bool) -> ExitCode {
                     ledger.cancel(card, bytes);
                     continue;
                 }
-                match lock_units(&file, bytes, &owned) {
-                    Some(units) => owned.push(units),
-                    None => {
-                        eprintln!("{bytes} units were admitted and are not there");
-                        return ExitCode::FAILURE;
-                    }
-                }
+                let Some(units) = lock_units(&file, bytes, &owned) else {
+                    eprintln!("{bytes} units were admitted and are not there");
+                    return ExitCode::FAILURE;
+                };
+                owned.push(units);
                 ledger.commit(card, bytes);
             }
             _ => {

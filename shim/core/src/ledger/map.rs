@@ -1,5 +1,8 @@
 //! The mapped file, as references to its parts.
 
+// The kernel maps at page boundaries, and `layout` asserts that every part is where its type may be.
+#![allow(clippy::cast_ptr_alignment)]
+
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::layout::{BASE, BLOCKS, Block, CARDS, CardRecord, Cell, Counter, Head, SLOTS_PER_BLOCK, SlotRecord, size};

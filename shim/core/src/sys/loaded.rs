@@ -40,7 +40,7 @@ struct Symbol {
 }
 
 unsafe extern "C" {
-    /// GLIBC_2.2.5. Calls `visit` for each object until it answers other than 0; holds the loader's (recursive) lock meanwhile.
+    /// `GLIBC_2.2.5`. Calls `visit` for each object until it answers other than 0; holds the loader's (recursive) lock meanwhile.
     fn dl_iterate_phdr(visit: unsafe extern "C" fn(*mut PhdrInfo, usize, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
 }
 

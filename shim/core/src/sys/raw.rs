@@ -1,4 +1,4 @@
-//! System calls by number, on x86-64 and AArch64. Constants are those of the kernel's user-space headers.
+//! System calls by number, on x86-64 and `AArch64`. Constants are those of the kernel's user-space headers.
 
 use core::arch::asm;
 use core::ffi::CStr;
