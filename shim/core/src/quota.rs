@@ -358,8 +358,24 @@ mod tests {
         assert_eq!(Figure::parse(b"64"), Figure::Bytes(64 * MIB));
         assert_eq!(Figure::parse(b"0064"), Figure::Bytes(64 * MIB));
         assert_eq!(Figure::parse(b"17592186044415"), Figure::Bytes(17_592_186_044_415 * MIB));
-        for value in ["", "0", "000", "abc", "-5", "+5", " 5", "5 ", "64x", "4096MiB", "0x40", "1e3", "17592186044416", "18446744073709551616", "5\n"]
-        {
+        for value in [
+            "",
+            "0",
+            "000",
+            "abc",
+            "-5",
+            "+5",
+            " 5",
+            "5 ",
+            "64x",
+            "4096MiB",
+            "0x40",
+            "1e3",
+            "17592186044416",
+            "17592186044417",
+            "18446744073709551616",
+            "5\n",
+        ] {
             assert_eq!(Figure::parse(value.as_bytes()), Figure::Unusable, "{value:?}");
         }
     }

@@ -422,6 +422,45 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_that_is_filled_again_looks_different() {
+        let table = Table::new();
+        let key = Key::new(1, 0x5000);
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            table.insert(key, Entry::new(0, 1, 10)).unwrap();
+            table.each_cell_of(key, |cell| {
+                seen.push(cell.counts.load(Ordering::Relaxed));
+                false
+            });
+            table.take(key).unwrap();
+        }
+        assert_eq!(table.cells.load(Ordering::Relaxed), 1, "it is one cell");
+        assert!(seen[0] != seen[1] && seen[1] != seen[2], "who read the counts before cannot change them after");
+    }
+
+    #[test]
+    fn of_several_that_take_a_key_one_gets_it() {
+        let table = Table::new();
+        let keys = 300_000;
+        for value in 1..=keys {
+            table.insert(Key::new(1, value << 12), Entry::new(0, 0, value)).unwrap();
+        }
+        let taken = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for value in 1..=keys {
+                        if let Some(entry) = table.take(Key::new(1, value << 12)) {
+                            taken.fetch_add(entry.bytes, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.load(Ordering::Relaxed), keys * (keys + 1) / 2);
+    }
+
+    #[test]
     fn threads_lose_and_duplicate_nothing() {
         let table = Table::new();
         let (inserted, taken) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -8,7 +8,8 @@
 //!
 //! Checked in every state:
 //! - what the driver has given to live processes is at most the quota, and so is what they hold in the ledger;
-//! - no live process holds less than the driver gave it (a charge was never reclaimed under a live one).
+//! - no live process holds less than the driver gave it (a charge was never reclaimed under a live one);
+//! - while somebody adds up under the lock, nobody else is admitted (so that no bytes are seen twice).
 //!
 //! Checked at every refusal: at some moment of the call there really was no room, or the call waited until its bound for a
 //! process that stood still. Checked at the end of every run: after all have ended or died, one who asks for the whole quota
@@ -196,6 +197,8 @@ struct State {
     queueing: bool,
     /// Thread that holds the deciding lock.
     lock: Option<u8>,
+    /// It has let the others' bids settle and is adding up: until it is done nobody else may be admitted.
+    deciding: bool,
     /// Who holds the slot's lock: its own process, or a thread that sweeps.
     slot_lock: [Option<u8>; SLOTS],
     alive: [bool; SLOTS],
@@ -392,12 +395,22 @@ impl<'a> Explorer<'a> {
         let mut after = state.clone();
         let slot_of_thread = self.scenario.threads[thread].0;
         match op {
-            Op::Add(slot, word, bytes) => after.words[slot][word_index(word)] += bytes,
+            Op::Add(slot, word, bytes) => {
+                let decider = state.lock == Some(thread as u8);
+                if word == Word::Held && state.deciding && !decider && self.scenario.queue == Queue::Works {
+                    self.fail(state, "admitted while another decides");
+                }
+                after.words[slot][word_index(word)] += bytes;
+                after.deciding |= decider && word == Word::Bid && state.queueing && !state.threads[thread].timed_out;
+            }
             Op::Sub(slot, word, bytes) => {
                 let left = after.words[slot][word_index(word)].checked_sub(bytes);
                 after.words[slot][word_index(word)] = left.unwrap_or_else(|| self.fail(state, "a word went below zero"));
             }
-            Op::SetQueueing(on) => after.queueing = on,
+            Op::SetQueueing(on) => {
+                after.queueing = on;
+                after.deciding = false;
+            }
             Op::Lock if answer != 0 => after.lock = Some(thread as u8),
             Op::Unlock => after.lock = None,
             Op::WinSlot(slot) if answer != 0 => {
@@ -485,6 +498,7 @@ impl<'a> Explorer<'a> {
                 after.threads[thread].gone = true;
                 if after.lock == Some(thread as u8) {
                     after.lock = None;
+                    after.deciding = false;
                 }
                 for lock in &mut after.slot_lock {
                     if *lock == Some(thread as u8) {
@@ -556,6 +570,7 @@ impl<'a> Explorer<'a> {
             words: [[0; 3]; SLOTS],
             queueing: false,
             lock: None,
+            deciding: false,
             slot_lock: [None; SLOTS],
             alive: [false; SLOTS],
             given: [0; SLOTS],

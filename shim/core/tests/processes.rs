@@ -429,12 +429,15 @@ fn foreign_files_are_never_modified() {
     let mut counts = good.to_vec();
     counts.extend([255; 8]);
     counts.resize(layout::size(1), 0);
-    let mut geometry = good.to_vec();
-    geometry[16] = 65;
-    geometry.resize(layout::size(1), 0);
-    let mut reserved = good.to_vec();
-    reserved[44] = 1;
-    reserved.resize(layout::size(1), 0);
+    // All is well but one field of the first line.
+    let changed = |offset: usize| {
+        let mut bytes = good.to_vec();
+        bytes[offset] ^= 1;
+        bytes.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+        bytes.resize(layout::size(1), 0);
+        bytes
+    };
+    let (geometry, reserved) = (changed(16), changed(44));
     let random: Vec<u8> = (0..65536_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for (name, bytes, wanted) in [
         ("empty", vec![], "Short(0)"),
@@ -470,7 +473,7 @@ fn foreign_files_are_never_modified() {
 
 fn many_makers_make_one_ledger() {
     let folder = Folder::new("makers");
-    for _ in 0..10 {
+    for _ in 0..40 {
         let mut workers: Vec<Worker> = (0..8).map(|_| Worker::new(&folder.ledger())).collect();
         for worker in &mut workers {
             writeln!(worker.stdin, "take 4").unwrap();

@@ -180,11 +180,11 @@ impl Process {
     }
 
     /// Opens the ledger once more, for a moment's lock: a description of its own, so that threads and children exclude each other.
-    fn desk(&self) -> Option<Fd> {
+    fn desk(&self) -> Result<Fd, Trouble> {
         let path = self.path.load(Relaxed);
         // SAFETY: stored from a `&'static CStr` before the process counted as attached.
         let path = unsafe { CStr::from_ptr(path.cast()) };
-        store::open_again(path, self.device.load(Relaxed), self.inode.load(Relaxed)).ok().flatten()
+        store::open_again(path, self.device.load(Relaxed), self.inode.load(Relaxed)).map_err(Trouble::Open)?.ok_or(Trouble::Moved)
     }
 }
 
@@ -370,7 +370,7 @@ impl Ledger {
 
     #[cold]
     fn add_card(&self, id: CardId) -> Result<Card, Trouble> {
-        let desk = self.process.desk().ok_or(Trouble::Open(raw::Errno::NOENT))?;
+        let desk = self.process.desk()?;
         with_table_lock(&desk, || {
             if let Some(card) = self.find_card(id) {
                 return Ok(card);
@@ -491,7 +491,7 @@ impl CardCounter {
     /// `false`: no descriptor is left, or the path leads elsewhere by now. Then nobody is swept, and nothing else is lost.
     fn open_desk(&mut self) -> bool {
         if self.desk.is_none() {
-            self.desk = self.process.desk();
+            self.desk = self.process.desk().ok();
         }
         self.desk.is_some()
     }

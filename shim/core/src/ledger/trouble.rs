@@ -24,6 +24,8 @@ pub enum Trouble {
     Version(u32),
     /// The first line is of this version, and wrong; or the counts behind it are.
     Damaged,
+    /// The path leads to another file than when this process took its slot: somebody removed or replaced the ledger.
+    Moved,
     /// It cannot be mapped.
     Map(Errno),
     /// It cannot be locked.
@@ -57,6 +59,7 @@ impl Trouble {
                 text.str("it is a ledger of version ").dec(version.into()).str(", this library knows version 1; it was left as it is")
             }
             Self::Damaged => text.str("it is damaged; it was left as it is, remove it when no process uses it"),
+            Self::Moved => text.str("it was removed or replaced while processes used it; they go on with the old one"),
             Self::Map(error) => errno(text.str("it cannot be mapped"), error),
             Self::Lock(error) => errno(text.str("it cannot be locked"), error),
             Self::LocksUnseen => text.str("its file system does not show locks to other processes; choose another place by VROCM_LEDGER_PATH"),
