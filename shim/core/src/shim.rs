@@ -10,10 +10,10 @@
 //! death in between leaves bytes that others reclaim.
 
 use core::ffi::c_char;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
+use crate::ledger::layout::{Counter, ROWS};
 use crate::ledger::protocol::Full;
 use crate::ledger::trouble::Trouble;
 use crate::ledger::{Card, Ledger, Process};
@@ -33,9 +33,11 @@ unsafe extern "C" {
 pub struct State {
     process: Process,
     table: Table,
+    /// What was counted before the process had a slot, or without one.
+    counters: [Counter; ROWS],
 }
 
-// SAFETY: both parts are.
+// SAFETY: all parts are: atomics, and null pointers in them.
 unsafe impl Zeroed for State {}
 
 static STATE: Private<State> = Private::new();
@@ -256,16 +258,27 @@ pub fn count_failure(row: usize) {
     });
 }
 
-fn add(row: usize, change: impl Fn(&crate::ledger::layout::Counter)) {
-    if let Some(ledger) = STATE.get().and_then(|state| state.process.attached()) {
-        change(ledger.counters(row));
-    } else {
-        UNATTACHED.fetch_add(1, Relaxed);
+/// Calls, refusals and driver failures of an entry point in this process so far.
+pub fn counts(row: usize) -> (u64, u32, u32) {
+    let Some(state) = STATE.get() else { return (0, 0, 0) };
+    let slot = state.process.attached().map(|ledger| ledger.counters(row));
+    let (mut calls, mut refused, mut failed) = (0, 0, 0);
+    for counter in [state.counters.get(row), slot].into_iter().flatten() {
+        calls += counter.calls.load(Relaxed);
+        refused += counter.refused.load(Relaxed);
+        failed += counter.failed.load(Relaxed);
     }
+    (calls, refused, failed)
 }
 
-/// Events of a process before it had a slot: they belong to no entry point's counter.
-static UNATTACHED: AtomicU64 = AtomicU64::new(0);
+/// In the slot, where the monitor sees it; in the process's own memory as long as it has none.
+fn add(row: usize, change: impl Fn(&Counter)) {
+    let Some(state) = STATE.get() else { return };
+    match state.process.attached() {
+        Some(ledger) => change(ledger.counters(row)),
+        None => _ = state.counters.get(row).map(change),
+    }
+}
 
 /// Says a refusal: one for want of room a few times per process, every other reason once.
 fn say(card: &CardOf, bytes: u64, refusal: &Refusal) {

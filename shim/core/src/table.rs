@@ -441,23 +441,34 @@ mod tests {
     #[test]
     fn of_several_that_take_a_key_one_gets_it() {
         let table = Table::new();
-        let keys = 300_000;
-        for value in 1..=keys {
-            table.insert(Key::new(1, value << 12), Entry::new(0, 0, value)).unwrap();
-        }
-        let taken = AtomicU64::new(0);
+        let (barrier, ready, taken) = (std::sync::Barrier::new(3), AtomicU64::new(0), AtomicU64::new(0));
+        let (phases, keys) = (3000, 256);
         std::thread::scope(|scope| {
-            for _ in 0..4 {
+            for _ in 0..2 {
                 scope.spawn(|| {
-                    for value in 1..=keys {
-                        if let Some(entry) = table.take(Key::new(1, value << 12)) {
-                            taken.fetch_add(entry.bytes, Ordering::Relaxed);
-                        }
+                    for phase in 1..=phases {
+                        barrier.wait();
+                        ready.fetch_add(1, Ordering::AcqRel);
+                        (0..20_000).find(|_| {
+                            std::hint::spin_loop();
+                            ready.load(Ordering::Acquire) == 2 * phase
+                        });
+                        // Both run through the same keys side by side.
+                        let got = (0..keys).filter(|value| table.take(Key::new(1, value << 12)).is_some()).count();
+                        taken.fetch_add(got as u64, Ordering::Relaxed);
+                        barrier.wait();
                     }
                 });
             }
+            for _ in 0..phases {
+                for value in 0..keys {
+                    assert_eq!(table.insert(Key::new(1, value << 12), Entry::new(0, 0, value)), Ok(None));
+                }
+                barrier.wait();
+                barrier.wait();
+            }
         });
-        assert_eq!(taken.load(Ordering::Relaxed), keys * (keys + 1) / 2);
+        assert_eq!(taken.load(Ordering::Relaxed), phases * keys);
     }
 
     #[test]
