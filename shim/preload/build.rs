@@ -10,6 +10,8 @@ use std::{env, fs};
 
 /// Functions that the library may import.
 const FUNCTIONS: &[&str] = &["dl_iterate_phdr"];
+/// Functions that it may import where it has none of its own ([src/memory.rs] has them for x86-64).
+const MEMORY_FUNCTIONS: &[&str] = &["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 /// Data that the library may import.
 const DATA: &[&str] = &["environ"];
 
@@ -23,7 +25,7 @@ fn main() {
         "aarch64" => "GLIBC_2.17",
         other => panic!("no glibc base version known for {other}"),
     };
-    let stub = stub_libc(&out, node);
+    let stub = stub_libc(&out, node, arch == "x86_64");
     println!("cargo:rustc-cdylib-link-arg={}", stub.display());
     for argument in [
         "-nostdlib",
@@ -39,11 +41,12 @@ fn main() {
     }
 }
 
-fn stub_libc(out: &Path, node: &str) -> PathBuf {
-    let mut source: Vec<String> = FUNCTIONS.iter().map(|name| format!("void {name}(void) {{}}")).collect();
+fn stub_libc(out: &Path, node: &str, own_memory: bool) -> PathBuf {
+    let functions = if own_memory { FUNCTIONS.to_vec() } else { [FUNCTIONS, MEMORY_FUNCTIONS].concat() };
+    let mut source: Vec<String> = functions.iter().map(|name| format!("void {name}(void) {{}}")).collect();
     source.extend(DATA.iter().map(|name| format!("void *{name};")));
     source.push(String::new());
-    let names = [FUNCTIONS, DATA].concat().join("; ");
+    let names = [&functions, DATA].concat().join("; ");
     fs::write(out.join("stub.c"), source.join("\n")).expect("OUT_DIR is writable");
     fs::write(out.join("stub.map"), format!("{node} {{ global: {names}; local: *; }};\n")).expect("OUT_DIR is writable");
     let stub = out.join("libc.so.6");

@@ -165,6 +165,17 @@ impl Reserved {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
+    /// As numbers, to be handed down to the layer beneath in memory that this thread alone uses: the card's index and the bytes.
+    pub fn into_parts(self) -> (u8, u64) {
+        (self.card.index(), self.bytes)
+    }
+
+    /// From numbers that [`Reserved::into_parts`] gave in this process. `None` in a child after `fork`: it has reserved nothing.
+    pub fn from_parts(card: u8, bytes: u64) -> Option<Self> {
+        let ledger = STATE.get()?.process.attached()?;
+        Some(Self { ledger, card: Card::from_index(card), bytes })
+    }
+
     /// The driver gave nothing.
     pub fn cancel(self) {
         if self.bytes != 0 {

@@ -17,7 +17,10 @@ use vrocm_core::ledger::layout::{self, Constants};
 use vrocm_core::ledger::trouble::Trouble;
 use vrocm_core::ledger::view::View;
 use vrocm_core::ledger::{Ledger, Process};
+use vrocm_core::quota::Source;
+use vrocm_core::shim::{self, CardOf, Refusal, Reserved};
 use vrocm_core::sys::private::Private;
+use vrocm_core::table::Key;
 
 unsafe extern "C" {
     fn fork() -> c_int;
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         match role.as_str() {
             "worker" => return worker(&rest[0]),
             "churn" => return churn(&rest[0], &rest[1], rest[2].parse().unwrap(), rest.get(3).is_some()),
+            "facade" => return facade(),
             "on-overlay" => return on_overlay(Path::new(&rest[0])),
             _ => {}
         }
@@ -81,6 +85,8 @@ const TESTS: &[(&str, fn())] = &[
     ("more_slots_than_a_block", more_slots_than_a_block),
     ("requests_that_wrap_are_refused", requests_that_wrap_are_refused),
     ("the_monitor_sees_and_disturbs_nothing", the_monitor_sees_and_disturbs_nothing),
+    ("room_for_all_is_given_to_all", room_for_all_is_given_to_all),
+    ("the_calls_of_the_wrappers", the_calls_of_the_wrappers),
     ("killed_at_random", killed_at_random),
 ];
 
@@ -119,6 +125,20 @@ fn worker(path: &str) -> ExitCode {
                 "ok".to_owned()
             }
             "used" => ledger_at(path).map(|ledger| ledger.used(ledger.card(CARD).unwrap()).to_string()).unwrap(),
+            // Takes a quarter of the quota and frees it again, so many times; answers how often it was refused.
+            "steady" => {
+                let ledger = ledger_at(path).unwrap();
+                let card = ledger.card(CARD).unwrap();
+                let refused = (0..number).filter(|_| match ledger.reserve(card, QUOTA / 4, QUOTA, 0) {
+                    Ok(()) => {
+                        ledger.commit(card, QUOTA / 4);
+                        ledger.release(card, QUOTA / 4);
+                        false
+                    }
+                    Err(_) => true,
+                });
+                refused.count().to_string()
+            }
             "slot" => ledger_at(path).unwrap().slot().to_string(),
             // SAFETY: the descriptors above 2 belong to nobody here.
             "close" => unsafe {
@@ -580,6 +600,88 @@ fn the_monitor_sees_and_disturbs_nothing() {
     assert_eq!(alive, [false, true], "dead, and not reclaimed by looking");
     assert_eq!(view.cell(0, 0).held, 5);
     assert_eq!(second.ask("used"), "7");
+}
+
+fn room_for_all_is_given_to_all() {
+    let folder = Folder::new("steady");
+    // Four that want a quarter each: there is room at every moment, and their bids are in each other's way all the time.
+    let mut workers: Vec<Worker> = (0..4).map(|_| Worker::new(&folder.ledger())).collect();
+    for worker in &mut workers {
+        writeln!(worker.stdin, "steady 2000000").unwrap();
+    }
+    for worker in &mut workers {
+        let mut answer = String::new();
+        worker.stdout.read_line(&mut answer).unwrap();
+        assert_eq!(answer, "0\n", "refused");
+    }
+}
+
+// ---- the calls that wrappers are made of ------------------------------------------------------------------------------------
+
+fn the_calls_of_the_wrappers() {
+    let folder = Folder::new("facade");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("facade").env("VROCM_LEDGER_PATH", folder.ledger()).env("VROCM_DEVICE_MEMORY_LIMIT_0000_03_00_0", "16");
+    let output = command.env("VROCM_DEVICE_MEMORY_LIMIT_1", "x").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let pid = said.split(['[', ']']).nth(1).unwrap().to_owned();
+    let wanted = [
+        "refused 1 B of card 0000:13:00.0: VROCM_DEVICE_MEMORY_LIMIT_1 is not a number of MiB above 0",
+        "refused 1 B of card 0000:23:00.0: no VROCM_DEVICE_MEMORY_LIMIT gives it a quota",
+        "refused 5 MiB of card 0000:03:00.0: 12 MiB of its quota of 16 MiB in use",
+    ];
+    assert_eq!(said.lines().collect::<Vec<_>>(), wanted.map(|line| format!("libvrocm[{pid}]: {line}")));
+}
+
+fn facade() -> ExitCode {
+    const MIB: u64 = 1 << 20;
+    shim::start();
+    let ids = [[CARD], [CardId::pci(0, 0x13, 0, 0, 0)], [CardId::pci(0, 0x23, 0, 0, 0)]];
+    let card = |index: usize| CardOf { ids: &ids[index], position: Some(index) };
+    let key = |value: u64| Key::new(1, value << 12);
+    shim::count_call(7);
+    assert_eq!(shim::reserve(&card(1), 1, 0).err(), Some(Refusal::BadFigure(Some(Source::Position(1)))));
+    assert_eq!(shim::reserve(&card(2), 1, 0).err(), Some(Refusal::NoFigure));
+    assert_eq!(shim::reserve(&card(2), 1, 0).err(), Some(Refusal::NoFigure), "said once");
+    let room = || shim::room(&card(0), 32 * MIB, 31 * MIB);
+    assert_eq!(room(), (16 * MIB, 16 * MIB));
+    assert_eq!((shim::room(&card(0), 8 * MIB, 7 * MIB), shim::room(&card(2), 8, 7)), ((8 * MIB, 7 * MIB), (8, 0)));
+    // More reserved than the driver took: the rest is back. Less: it is charged all the same.
+    shim::reserve(&card(0), 8 * MIB, 0).unwrap().commit(key(1), 1, 4 * MIB);
+    shim::reserve(&card(0), 7 * MIB, 0).unwrap().commit(key(2), 1, 8 * MIB);
+    assert_eq!(room().1, 4 * MIB);
+    assert_eq!(shim::reserve(&card(0), 5 * MIB, 0).err(), Some(Refusal::Full { used: 12 * MIB, quota: 16 * MIB }));
+    shim::reserve(&card(0), 4 * MIB, 0).unwrap().cancel();
+    assert_eq!(room().1, 4 * MIB);
+    // Handed down in parts.
+    let mut whole = shim::reserve(&card(0), 3 * MIB, 0).unwrap();
+    let part = whole.split(MIB);
+    let (index, bytes) = whole.into_parts();
+    let mut whole = Reserved::from_parts(index, bytes).unwrap();
+    whole.join(part);
+    assert_eq!(whole.bytes(), 3 * MIB);
+    whole.commit(key(3), 2, 3 * MIB);
+    assert_eq!(room().1, MIB);
+    // A free that the driver refuses, and one that it does; a key that is not there; an address used again.
+    shim::claim(key(3)).unwrap().restore();
+    assert_eq!(room().1, MIB);
+    shim::claim(key(3)).unwrap().release();
+    assert!(shim::claim(key(3)).is_none() && shim::claim(key(99)).is_none());
+    assert_eq!(room().1, 4 * MIB);
+    shim::reserve(&card(0), 2 * MIB, 0).unwrap().commit(key(1), 1, 2 * MIB);
+    assert_eq!(room().1, 6 * MIB, "what was at the address before is refunded");
+    // References and uses.
+    assert!(shim::count(key(2), 1, 0).is_none() && shim::count(key(2), -1, 1).is_none() && shim::count(key(2), -1, 0).is_none());
+    shim::count(key(2), 0, -1).unwrap().release();
+    assert_eq!(room().1, 14 * MIB);
+    shim::release_all(|entry| entry.kind == 1);
+    assert_eq!(room().1, 16 * MIB);
+    shim::count_call(7);
+    shim::count_refusal(7);
+    shim::count_failure(7);
+    assert_eq!(shim::counts(7), (2, 1, 1));
+    ExitCode::SUCCESS
 }
 
 // ---- at random --------------------------------------------------------------------------------------------------------------
