@@ -1,0 +1,348 @@
+//! The one instance in a process: configuration, ledger and key table, and the calls that the wrapper bodies are made of.
+//!
+//! ```text
+//! allocate:  reserve(card, bytes)  →  driver  →  Reserved::commit(key, …)  or  Reserved::cancel()
+//! free:      claim(key)            →  driver  →  Claimed::release()        or  Claimed::restore()
+//! report:    room(card, total, free)
+//! ```
+//!
+//! Nothing is held between the two halves but a number of bytes: the driver may call back into the shim, other threads go on, a
+//! death in between leaves bytes that others reclaim.
+
+use core::ffi::c_char;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::card::CardId;
+use crate::ledger::layout::{Counter, ROWS};
+use crate::ledger::protocol::Full;
+use crate::ledger::trouble::Trouble;
+use crate::ledger::{Card, Ledger, Process};
+use crate::quota::{Config, Figure, Once, Source};
+use crate::sys::log::{self, NOTICE, Said};
+use crate::sys::private::{Private, Zeroed};
+use crate::sys::text::Text;
+use crate::table::{Counted, Entry, Key, Table};
+
+unsafe extern "C" {
+    /// The environment of the process; null before libc has set it.
+    static environ: *const *const c_char;
+}
+
+/// What a process has of its own.
+#[repr(C)]
+pub struct State {
+    process: Process,
+    table: Table,
+    /// What was counted before the process had a slot, or without one.
+    counters: [Counter; ROWS],
+}
+
+// SAFETY: all parts are: atomics, and null pointers in them.
+unsafe impl Zeroed for State {}
+
+static STATE: Private<State> = Private::new();
+static CONFIG: Once = Once::new();
+
+/// A card, as a wrapper knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct CardOf<'a> {
+    /// Its identities, at least one; the first is the one it is charged under (the PCI address where there is one).
+    pub ids: &'a [CardId],
+    /// Its position in the container, not shifted by `HIP_VISIBLE_DEVICES`; `None` where unknown.
+    pub position: Option<usize>,
+}
+
+/// Why a call is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no room.
+    Full {
+        /// Bytes that live processes hold.
+        used: u64,
+        /// The quota.
+        quota: u64,
+    },
+    /// No variable gives the card a quota.
+    NoFigure,
+    /// The variable that decides cannot be used.
+    BadFigure(Option<Source>),
+    /// There is no ledger.
+    Ledger(Trouble),
+}
+
+/// Reserved bytes, between admission and the driver's answer.
+#[must_use = "a reservation that is neither committed nor cancelled is held until the process ends"]
+pub struct Reserved {
+    ledger: Ledger,
+    card: Card,
+    bytes: u64,
+}
+
+/// A key that was taken out of the table before the driver frees it.
+#[must_use = "a claimed charge that is neither released nor restored is held until the process ends"]
+pub struct Claimed {
+    /// What it was charged.
+    pub entry: Entry,
+    key: Key,
+}
+
+/// The configuration; read by the first caller, normally the library's constructor.
+pub fn config() -> Option<&'static Config> {
+    // SAFETY: libc's own array. Normally read before `main`, while there is one thread.
+    unsafe { CONFIG.get(environ) }
+}
+
+/// What the library's constructor does: read the configuration. No system call unless level 2 is on.
+pub fn start() {
+    let Some(config) = config() else { return };
+    log::set_level(config.log_level());
+    log::line(log::TRACE, |text| {
+        text.str("loaded");
+    });
+}
+
+fn quota(card: &CardOf) -> Result<u64, Refusal> {
+    let Some(config) = config() else { return Err(Refusal::Ledger(Trouble::Busy)) };
+    match config.figure(card.ids, card.position) {
+        (Figure::Bytes(bytes), _) => Ok(bytes),
+        (Figure::Unset, _) => Err(Refusal::NoFigure),
+        (Figure::Unusable, source) => Err(Refusal::BadFigure(source)),
+    }
+}
+
+fn ledger(card: &CardOf) -> Result<(Ledger, Card), Refusal> {
+    let path = config().and_then(Config::ledger_path).ok_or(Refusal::Ledger(Trouble::NoPath))?;
+    let state = STATE.get().ok_or(Refusal::Ledger(Trouble::NoMemory))?;
+    let ledger = state.process.attach(path).map_err(Refusal::Ledger)?;
+    let id = card.ids.first().copied().ok_or(Refusal::NoFigure)?;
+    Ok((ledger, ledger.card(id).map_err(Refusal::Ledger)?))
+}
+
+/// Reserves `bytes` of a card. A refusal has been said on standard error, where it is the first of its kind.
+///
+/// `mine`: bytes that this thread has reserved in an outer call whose driver call made this one.
+pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
+    let admitted = quota(card).and_then(|quota| {
+        let (ledger, place) = ledger(card)?;
+        match ledger.reserve(place, bytes, quota, mine) {
+            Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
+            Err(Full { used }) => Err(Refusal::Full { used, quota }),
+        }
+    });
+    if let Err(refusal) = &admitted {
+        say(card, bytes, refusal);
+    }
+    admitted
+}
+
+impl Reserved {
+    /// Bytes reserved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `bytes` of this reservation as charged under `key`, and gives the rest back. More than was reserved is charged as
+    /// well: the driver has given it, and the card may then be above its quota, which refuses the next call.
+    pub fn commit(self, key: Key, kind: u8, bytes: u64) {
+        if bytes < self.bytes {
+            self.ledger.cancel(self.card, self.bytes - bytes);
+        } else if bytes > self.bytes {
+            self.ledger.charge(self.card, bytes - self.bytes);
+        }
+        self.ledger.commit(self.card, bytes.min(self.bytes));
+        charge_key(&self.ledger, key, Entry::new(self.card.index(), kind, bytes));
+    }
+
+    /// Splits bytes off, for a part that is committed or cancelled on its own. At most what is reserved.
+    pub fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { ledger: self.ledger, card: self.card, bytes }
+    }
+
+    /// Joins two reservations of one card.
+    pub fn join(&mut self, Self { bytes, .. }: Self) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// As numbers, to be handed down to the layer beneath in memory that this thread alone uses: the card's index and the bytes.
+    pub fn into_parts(self) -> (u8, u64) {
+        (self.card.index(), self.bytes)
+    }
+
+    /// From numbers that [`Reserved::into_parts`] gave in this process. `None` in a child after `fork`: it has reserved nothing.
+    pub fn from_parts(card: u8, bytes: u64) -> Option<Self> {
+        let ledger = STATE.get()?.process.attached()?;
+        Some(Self { ledger, card: Card::from_index(card), bytes })
+    }
+
+    /// The driver gave nothing.
+    pub fn cancel(self) {
+        if self.bytes != 0 {
+            self.ledger.cancel(self.card, self.bytes);
+        }
+    }
+}
+
+/// Records a charge; what the key was charged before was freed without anybody seeing it, and is refunded.
+fn charge_key(ledger: &Ledger, key: Key, entry: Entry) {
+    if entry.bytes == 0 {
+        return;
+    }
+    if let Some(state) = STATE.get()
+        && let Ok(Some(stale)) = state.table.insert(key, entry)
+    {
+        ledger.release(Card::from_index(stale.card), stale.bytes);
+    }
+}
+
+/// Takes a key out of the table, before the driver frees it. `None`: nothing was charged for it.
+pub fn claim(key: Key) -> Option<Claimed> {
+    let entry = STATE.get()?.table.take(key)?;
+    Some(Claimed { entry, key })
+}
+
+/// Changes the counts of a key before the driver does; when both come to 0 the key is claimed. `None`: it stays, or nothing was
+/// charged for it. If the driver then fails, restore what was claimed, or count back.
+pub fn count(key: Key, refs: i32, uses: i32) -> Option<Claimed> {
+    match STATE.get()?.table.count(key, refs, uses) {
+        Counted::Gone(entry) => Some(Claimed { entry, key }),
+        Counted::Kept(_) | Counted::Unknown => None,
+    }
+}
+
+/// The entry of a key.
+pub fn find(key: Key) -> Option<Entry> {
+    STATE.get()?.table.find(key)
+}
+
+/// Refunds everything that `wanted` picks: what a reset frees. Call it after the driver has.
+pub fn release_all(wanted: impl Fn(&Entry) -> bool) {
+    let Some(state) = STATE.get() else { return };
+    let Some(ledger) = state.process.attached() else { return };
+    state.table.take_all(wanted, |entry| ledger.release(Card::from_index(entry.card), entry.bytes));
+}
+
+impl Claimed {
+    /// The driver has freed it.
+    pub fn release(self) {
+        if let Some(ledger) = STATE.get().and_then(|state| state.process.attached()) {
+            ledger.release(Card::from_index(self.entry.card), self.entry.bytes);
+        }
+    }
+
+    /// The driver has not: the charge stays.
+    pub fn restore(self) {
+        if let Some(state) = STATE.get() {
+            let _ = state.table.insert(self.key, self.entry);
+        }
+    }
+}
+
+/// What to report of a card whose driver says `total` and `free` bytes: never more than the card has, nor than can be had.
+///
+/// A card without a quota, or without a ledger, is refused everything: it reports its size, and nothing free.
+pub fn room(card: &CardOf, total: u64, free: u64) -> (u64, u64) {
+    let Ok(quota) = quota(card) else { return (total, 0) };
+    let Ok((ledger, place)) = ledger(card) else { return (total.min(quota), 0) };
+    (total.min(quota), free.min(quota.saturating_sub(ledger.used(place))))
+}
+
+/// Counts a call of an entry point. `row`: its number in the table of entry points.
+pub fn count_call(row: usize) {
+    add(row, |counter| {
+        counter.calls.fetch_add(1, Relaxed);
+    });
+}
+
+/// Counts a refusal by the shim.
+pub fn count_refusal(row: usize) {
+    add(row, |counter| {
+        counter.refused.fetch_add(1, Relaxed);
+    });
+}
+
+/// Counts a failure of the driver, apart from refusals: a driver's out of memory must not look like ours.
+pub fn count_failure(row: usize) {
+    add(row, |counter| {
+        counter.failed.fetch_add(1, Relaxed);
+    });
+}
+
+/// Calls, refusals and driver failures of an entry point in this process so far.
+pub fn counts(row: usize) -> (u64, u32, u32) {
+    let Some(state) = STATE.get() else { return (0, 0, 0) };
+    let slot = state.process.attached().map(|ledger| ledger.counters(row));
+    let (mut calls, mut refused, mut failed) = (0, 0, 0);
+    for counter in [state.counters.get(row), slot].into_iter().flatten() {
+        calls += counter.calls.load(Relaxed);
+        refused += counter.refused.load(Relaxed);
+        failed += counter.failed.load(Relaxed);
+    }
+    (calls, refused, failed)
+}
+
+/// In the slot, where the monitor sees it; in the process's own memory as long as it has none.
+fn add(row: usize, change: impl Fn(&Counter)) {
+    let Some(state) = STATE.get() else { return };
+    match state.process.attached() {
+        Some(ledger) => change(ledger.counters(row)),
+        None => _ = state.counters.get(row).map(change),
+    }
+}
+
+/// Says a refusal: one for want of room a few times per process, every other reason once.
+fn say(card: &CardOf, bytes: u64, refusal: &Refusal) {
+    static ROOM: Said = Said::new();
+    static NO_FIGURE: Said = Said::new();
+    static BAD_FIGURE: Said = Said::new();
+    static LEDGER: Said = Said::new();
+    static STRAY: Said = Said::new();
+    let (said, times) = match refusal {
+        Refusal::Full { .. } => (&ROOM, 8),
+        Refusal::NoFigure => (&NO_FIGURE, 1),
+        Refusal::BadFigure(_) => (&BAD_FIGURE, 2),
+        Refusal::Ledger(_) => (&LEDGER, 2),
+    };
+    if !log::enabled(NOTICE) || !said.first(times) {
+        return;
+    }
+    log::line(NOTICE, |text| {
+        text.str("refused ").size(bytes).str(" of card ");
+        if let Some(id) = card.ids.first() {
+            id.show(text);
+        }
+        text.str(": ");
+        show(text, refusal);
+    });
+    if config().is_some_and(Config::has_stray_name) && STRAY.first(1) {
+        log::line(NOTICE, |text| {
+            text.str("a variable VROCM_DEVICE_MEMORY_LIMIT_… names neither a position (0 to 63), a PCI address nor a UUID");
+        });
+    }
+}
+
+fn show(text: &mut Text, refusal: &Refusal) {
+    match refusal {
+        Refusal::Full { used, quota } => {
+            text.size(*used).str(" of its quota of ").size(*quota).str(" in use");
+        }
+        Refusal::NoFigure => {
+            text.str("no VROCM_DEVICE_MEMORY_LIMIT gives it a quota");
+        }
+        Refusal::BadFigure(Some(source)) => {
+            source.show(text);
+            text.str(" is not a number of MiB above 0");
+        }
+        Refusal::BadFigure(None) => {
+            text.str("more than 64 variables name cards by address");
+        }
+        Refusal::Ledger(trouble) => {
+            text.str("ledger ");
+            if let Some(path) = config().and_then(Config::ledger_path) {
+                text.foreign(path.to_bytes());
+            }
+            trouble.show(text.str(": "));
+        }
+    }
+}
