@@ -181,6 +181,18 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_in_docs_knows_the_same_keys() {
+        let schema: serde_json::Value = serde_json::from_str(include_str!("../../../docs/linkage-policy.schema.json")).expect("JSON");
+        let own: serde_json::Value = serde_json::from_str(OWN).expect("JSON");
+        let keys = |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&schema["properties"]), keys(&own));
+        assert_eq!(keys(&schema["properties"]["needed"]["properties"]), keys(&own["needed"]));
+        let validator = jsonschema::validator_for(&schema).expect("a good schema");
+        assert!(validator.is_valid(&own));
+        assert!(!validator.is_valid(&serde_json::json!({"schema_version": 1})));
+    }
+
+    #[test]
     fn a_severity_replaces_the_checks_own_and_leaves_milder_cases_mild() {
         let policy = Policy::read("p", &changed("\"severities\": {}", "\"severities\": {\"exec-stack\": \"warn\"}")).expect("good");
         let check = &super::super::rule("exec-stack").expect("there").check;

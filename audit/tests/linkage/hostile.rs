@@ -22,7 +22,8 @@ fn changed_and_cut_files_are_answered_or_refused() {
     let policy = policy("{}");
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let (mut answered, mut refused) = (0, 0);
-    for source in ["clean/shim.c", "packed-relocations/unmarked.made", "word-size/i386.made", "byte-order/sparc64.made", "version-weak/bound-at-call.c"]
+    for source in
+        ["clean/shim.c", "packed-relocations/unmarked.made", "word-size/i386.made", "byte-order/sparc64.made", "version-weak/bound-at-call.c"]
     {
         let fixture = Fixture::read(&root().join("fixtures/linkage").join(source));
         let good = std::fs::read(fixture.build(folder.path())).expect("just built");
