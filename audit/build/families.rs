@@ -8,11 +8,17 @@ use std::{env, fs};
 #[path = "../src/manifest/schema.rs"]
 mod schema;
 
+#[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
+#[path = "../src/manifest/glibc.rs"]
+mod glibc;
+
 /// Checks every family and writes `families.rs` for `src/manifest/mod.rs`.
 pub fn write() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../manifests");
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=src/manifest/schema.rs");
+    println!("cargo::rerun-if-changed=src/manifest/glibc.rs");
+    check_glibc(&root);
     let mut families: Vec<PathBuf> =
         fs::read_dir(&root).expect("manifests/ is part of the checkout").map(|entry| entry.expect("readable").path()).collect();
     families.retain(|folder| folder.join("family.json").is_file());
@@ -24,6 +30,15 @@ pub fn write() {
     code.push_str("];\n");
     let target = Path::new(&env::var("OUT_DIR").expect("set by cargo")).join("families.rs");
     fs::write(target, code).expect("the build folder is writable");
+}
+
+fn check_glibc(root: &Path) {
+    for (name, with_versions) in [("symbols-x86_64.txt", true), ("musl-x86_64.txt", false)] {
+        let file = format!("manifests/glibc/{name}");
+        let text = fs::read_to_string(root.join("glibc").join(name)).unwrap_or_else(|error| fail(&format!("{file}: {error}")));
+        glibc::check_list(&file, &text, with_versions).unwrap_or_else(|bad| fail(&bad.to_string()));
+    }
+    glibc::Glibc::embedded().unwrap_or_else(|bad| fail(&bad.to_string()));
 }
 
 fn write_family(code: &mut String, folder: &Path) {

@@ -50,6 +50,15 @@ impl Check {
     }
 }
 
+/// The page of a check, `docs/checks/<id>.md`: the same text as `explain`, so that the two cannot drift apart.
+pub fn page(check: &Check) -> String {
+    let Check { id, severity, what, why, fix, source } = check;
+    let severity = severity.word();
+    format!(
+        "# {id}\n\n{what}\n\nSeverity: `{severity}`, unless the case at hand or a policy says otherwise.\n\n## Why\n\n{why}\n\n## What to do\n\n{fix}\n\n## Source\n\n{source}\n"
+    )
+}
+
 /// One thing found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {

@@ -11,8 +11,9 @@
 //! 5. [`finding`]: the shape of what an audit says.
 //! 6. [`coverage`]: everything a runtime exports, minus what a shim interposes.
 //! 7. [`gfx`]: which GPU targets a runtime knows.
-//! 8. [`report`]: the same findings for people and for programs.
-//! 9. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
+//! 9. [`report`]: the same findings for people and for programs.
+//! 10. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod coverage;
 pub mod elf;
 pub mod finding;
 pub mod gfx;
+pub mod linkage;
 pub mod loader;
 pub mod manifest;
 pub mod report;

@@ -122,6 +122,12 @@ impl Elf {
         relocation::read_relative(self)
     }
 
+    /// Hands every relocation of the file to `take`, in table order: those of [`Elf::symbolic_relocations`] and all others. An entry of `DT_RELR` is
+    /// a relative one without addend.
+    pub fn each_relocation(&self, take: &mut dyn FnMut(Relocation)) -> Result<()> {
+        relocation::read_each(self, take)
+    }
+
     /// The GNU build-id as lower-case hex.
     pub fn build_id(&self) -> Result<Option<String>> {
         note::build_id(self)

@@ -106,6 +106,18 @@ pub(super) fn read_relative(image: &Elf) -> Result<Vec<(u64, u64)>> {
     Ok(found)
 }
 
+/// Every relocation, those of `DT_RELR` last.
+pub(super) fn read_each(image: &Elf, take: &mut dyn FnMut(Relocation)) -> Result<()> {
+    for table in tables(image)? {
+        by_class!(image.header.class, read_table(image, &table, 0, take))?;
+    }
+    read_android(image, take)?;
+    for place in read_relr(image)? {
+        take(Relocation { place, symbol: 0, kind: RelocationKind::Relative, addend: 0, implicit_addend: true });
+    }
+    Ok(())
+}
+
 /// One table of the dynamic section.
 struct Table {
     name: &'static str,

@@ -5,9 +5,10 @@
 //! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
 //!
 //! [`schema`] has the files' types and rules, [`table`] which classes must be interposed, [`acceptance`] the doors left open on
-//! purpose, [`interposed`] what a shim says it does.
+//! purpose, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
 
 pub mod acceptance;
+pub mod glibc;
 pub mod interposed;
 pub mod schema;
 pub mod table;

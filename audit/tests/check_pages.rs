@@ -1,0 +1,56 @@
+//! `docs/checks/` is made from the checks' own texts. `UPDATE_DOCS=1 cargo test -p vrocm-audit --test check_pages` rewrites it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{env, fs};
+
+use vrocm_audit::finding::{Check, page};
+use vrocm_audit::{coverage, gfx, linkage};
+
+/// Every check of every audit. A new audit adds its registry here.
+fn all() -> impl Iterator<Item = &'static Check> {
+    coverage::checks::ALL.into_iter().chain(gfx::checks::ALL).chain(linkage::RULES.iter().map(|rule| &rule.check))
+}
+
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    for check in all() {
+        assert!(pages.insert(format!("{}.md", check.id), page(check)).is_none(), "two checks are called {}", check.id);
+    }
+    let row = |check: &Check| format!("| [{0}]({0}.md) | {1} | {2} |\n", check.id, check.severity.word(), check.what);
+    let mut rows: Vec<String> = all().map(row).collect();
+    rows.sort();
+    let head = "# Checks\n\nEach page is made from the text that `vrocm-audit explain` prints; do not edit them by hand.\n\n| check | severity | what is checked |\n|---|---|---|\n";
+    pages.insert("README.md".into(), head.to_string() + &rows.concat());
+    pages
+}
+
+#[test]
+fn pages_are_those_of_the_checks() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/checks");
+    let pages = pages();
+    if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("docs/ is writable");
+        for (name, text) in &pages {
+            fs::write(folder.join(name), text).expect("docs/checks/ is writable");
+        }
+    }
+    let entries = fs::read_dir(&folder).expect("docs/checks/ is part of the checkout");
+    let found: BTreeMap<String, String> = entries
+        .map(|entry| entry.expect("readable").path())
+        .map(|path| (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), fs::read_to_string(path).expect("text")))
+        .collect();
+    let differ: Vec<&String> = pages.keys().chain(found.keys()).filter(|name| pages.get(*name) != found.get(*name)).collect();
+    assert!(differ.is_empty(), "docs/checks/ is not what the checks say, rewrite it with UPDATE_DOCS=1: {differ:?}");
+}
+
+#[test]
+fn texts_are_whole() {
+    for check in all() {
+        assert!(check.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", check.id);
+        for text in [check.what, check.why, check.fix, check.source] {
+            assert!(!text.trim().is_empty() && text.trim() == text, "{}: {text:?}", check.id);
+        }
+    }
+}

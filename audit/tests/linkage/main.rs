@@ -1,0 +1,10 @@
+//! Tests of `linkage`: every rule on its fixture, the known false passes, hostile bytes, real libraries.
+#![cfg(target_arch = "x86_64")]
+
+mod corpus;
+mod false_passes;
+mod fixture;
+mod hostile;
+mod made;
+mod patch;
+mod rules;
