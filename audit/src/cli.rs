@@ -21,6 +21,9 @@ pub enum Command {
     /// Everything a runtime exports, classified, minus what the shim interposes.
     #[command(after_help = COVERAGE_EXAMPLES)]
     Coverage(Coverage),
+    /// Whether a shim loads everywhere, and what it imposes on every process.
+    #[command(after_help = LINKAGE_EXAMPLES)]
+    Linkage(Linkage),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
     /// Lists and judgements inside the program.
@@ -52,6 +55,38 @@ pub struct Coverage {
     /// Doors left open on purpose, with reasons.
     #[arg(long, value_name = "FILE")]
     pub accept: Option<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const LINKAGE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit linkage libvrocm.so
+  vrocm-audit linkage libshim.so --interposed names.txt --max-version GLIBC_2.17
+  vrocm-audit linkage libshim.so --policy policy.json --format json
+
+Without --policy a library is judged as libvrocm.so is: 64-bit x86-64, libc.so.6 alone needed, nothing above GLIBC_2.4.
+Exit status: 0 no finding denies, 1 at least one does, 2 no audit was possible.";
+
+/// Arguments of `linkage`.
+#[derive(Debug, Args)]
+pub struct Linkage {
+    /// Shim libraries, or directories that hold some.
+    #[arg(value_name = "SHIM", required = true)]
+    pub shims: Vec<PathBuf>,
+    /// The rules' settings; see manifests/linkage.json for those inside the program.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// The exact set of exports: one name a line, or interposed.json. For a file called libvrocm.so the list inside the program.
+    #[arg(long, value_name = "LIST")]
+    pub interposed: Option<PathBuf>,
+    /// Highest version that may be required, per namespace.
+    #[arg(long, value_name = "GLIBC_2.4")]
+    pub max_version: Vec<String>,
+    /// A library that may be needed; replaces the policy's list.
+    #[arg(long, value_name = "NAME")]
+    pub allow_needed: Vec<String>,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,

@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{Result, deliver, inputs};
+use super::{OWN_SHIM, Result, deliver, inputs};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
 use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
 use crate::report::{Report, Subjects};
-
-/// File name of our own shim; its acceptances ship inside the program.
-const OWN_SHIM: &str = "libvrocm.so";
 
 /// Where our own shim is installed.
 const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";

@@ -22,13 +22,17 @@ pub fn expand(named: &[PathBuf], prefixes: &[&str]) -> Result<Vec<PathBuf>> {
 }
 
 fn libraries_in(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>> {
+    let fits = |name: &str, prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    collect(folder, |name| prefixes.iter().any(|prefix| fits(name, prefix)), &format!("library named {}*", prefixes.join("* or ")))
+}
+
+/// Files of a directory whose names fit, by what they really are, shown under the real file's name where that lies in the directory too.
+fn collect(folder: &Path, fits: impl Fn(&str) -> bool, what: &str) -> Result<Vec<PathBuf>> {
     let mut by_file = BTreeMap::new();
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     for entry in entries {
         let path = entry.with_context(|| folder.display().to_string())?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        let fits = |prefix: &&str| name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if !prefixes.iter().any(fits) {
+        if !path.file_name().and_then(|name| name.to_str()).is_some_and(&fits) {
             continue;
         }
         // A link that leads nowhere is kept: the reader will say so.
@@ -36,14 +40,20 @@ fn libraries_in(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>> {
         if real.is_dir() {
             continue;
         }
-        let shown =
-            if real.parent() == std::fs::canonicalize(folder).ok().as_deref() { folder.join(real.file_name().unwrap_or_default()) } else { path };
+        let beside = real.parent() == std::fs::canonicalize(folder).ok().as_deref();
+        let shown = if beside { folder.join(real.file_name().unwrap_or_default()) } else { path };
         by_file.insert(real, shown);
     }
     if by_file.is_empty() {
-        bail!("{}: holds no library named {}*", folder.display(), prefixes.join("* or "));
+        bail!("{}: holds no {what}", folder.display());
     }
     Ok(by_file.into_values().collect())
+}
+
+/// Every file called `*.so` or `*.so.*` in a directory; links to the same file count once. None at all is an error.
+pub fn shared_libraries_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let is_library = |name: &str| name.ends_with(".so") || name.contains(".so.");
+    collect(folder, is_library, "shared library")
 }
 
 /// Reads a text file; the error names it.

@@ -7,6 +7,7 @@ mod coverage;
 mod explain;
 mod gfx;
 pub mod inputs;
+mod linkage;
 mod manifest;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -16,7 +17,11 @@ use crate::cli::{Cli, Command, GfxScan};
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
+use crate::linkage::RULES;
 use crate::report::{Format, Report};
+
+/// File name of our own shim: its acceptances and the list of its exports ship inside the program.
+const OWN_SHIM: &str = "libvrocm.so";
 
 /// Exit status of an audit that was not possible.
 const NO_AUDIT: u8 = 2;
@@ -29,6 +34,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Linkage(arguments) => linkage::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
     };
     finish("vrocm-audit", done)
@@ -76,5 +82,5 @@ fn deliver(report: &Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL)
+    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
 }

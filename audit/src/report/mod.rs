@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::coverage;
 use crate::finding::{self, Finding};
 use crate::gfx;
+use crate::linkage;
 
 /// Version of the JSON report. Keys may be added within a version, never changed.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -53,6 +54,8 @@ impl Verdict {
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Shims and how they load.
+    Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
     Gfx {
         /// One per library.
@@ -67,6 +70,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
         }
     }

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod gfx;
+mod linkage;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -52,6 +53,7 @@ impl Style {
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+        Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
     }
     for file in &report.unread {

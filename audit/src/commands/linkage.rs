@@ -1,0 +1,65 @@
+//! `vrocm-audit linkage`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{OWN_SHIM, Result, deliver, inputs};
+use crate::cli::Linkage;
+use crate::elf::Elf;
+use crate::finding::Finding;
+use crate::linkage::{self, Policy, Subject};
+use crate::manifest::InterposedList;
+use crate::report::{Report, Subjects};
+
+pub(super) fn run(arguments: &Linkage) -> Result<ExitCode> {
+    let policy = policy(arguments)?;
+    let list = match &arguments.interposed {
+        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
+        None => None,
+    };
+    let own = if list.is_none() && arguments.policy.is_none() { InterposedList::own()? } else { None };
+    let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    for file in shims(&arguments.shims)? {
+        // The list inside the program is that of our own shim.
+        let expected = list.as_ref().or_else(|| own.as_ref().filter(|_| file.file_name().is_some_and(|name| name == OWN_SHIM)));
+        match read(&file, &policy, expected, &mut findings) {
+            Ok(subject) => subjects.push(subject),
+            Err(error) => unread.push(format!("{error:#}")),
+        }
+    }
+    deliver(&Report::new("vrocm-audit", Subjects::Linkage(subjects), findings, unread), arguments.format)
+}
+
+fn policy(arguments: &Linkage) -> Result<Policy> {
+    let mut policy = match &arguments.policy {
+        Some(path) => Policy::read(&path.display().to_string(), &inputs::read_text(path)?)?,
+        None => Policy::embedded()?,
+    };
+    for node in &arguments.max_version {
+        policy = policy.with_max_version(node)?;
+    }
+    if !arguments.allow_needed.is_empty() {
+        policy = policy.with_needed(arguments.allow_needed.clone());
+    }
+    Ok(policy)
+}
+
+/// A directory stands for every shared library in it.
+fn shims(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(inputs::shared_libraries_in(path)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn read(file: &Path, policy: &Policy, expected: Option<&InterposedList>, findings: &mut Vec<Finding>) -> Result<Subject> {
+    let image = Elf::open(file)?;
+    let (subject, found) = linkage::audit(&image, policy, expected)?;
+    findings.extend(found);
+    Ok(subject)
+}
