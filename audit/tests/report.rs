@@ -24,6 +24,15 @@ fn a_coverage_report_keeps_its_schema() {
 }
 
 #[test]
+fn a_linkage_report_keeps_its_schema() {
+    for file in ["../fixtures/cases/e01-no-sections/libpre.so", "../fixtures/cases/e10-hash-styles/imports-only", "../fixtures/elf/aarch64.so"] {
+        let report = audit(&["linkage", file]).report;
+        assert_eq!(errors(&report), Vec::<String>::new(), "{file}");
+        assert_eq!(report["audit"], "linkage");
+    }
+}
+
+#[test]
 fn a_gfx_report_keeps_its_schema() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = folder.path().join("libhsa-runtime64.so.1");
