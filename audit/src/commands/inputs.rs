@@ -52,7 +52,7 @@ fn collect(folder: &Path, fits: impl Fn(&str) -> bool, what: &str) -> Result<Vec
 
 /// Every file called `*.so` or `*.so.*` in a directory; links to the same file count once. None at all is an error.
 pub fn shared_libraries_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let is_library = |name: &str| name.ends_with(".so") || name.contains(".so.");
+    let is_library = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "so") || name.contains(".so.");
     collect(folder, is_library, "shared library")
 }
 
