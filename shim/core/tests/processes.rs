@@ -30,6 +30,7 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn setuid(uid: u32) -> c_int;
     fn umask(mask: u32) -> u32;
+    fn signal(signal: c_int, action: usize) -> usize;
     fn geteuid() -> u32;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
 }
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
             "worker" => return worker(&rest[0]),
             "churn" => return churn(&rest[0], &rest[1], rest[2].parse().unwrap(), rest.get(3).is_some()),
             "facade" => return facade(),
+            "broken-pipe" => return broken_pipe(),
             "on-overlay" => return on_overlay(Path::new(&rest[0])),
             _ => {}
         }
@@ -87,6 +89,7 @@ const TESTS: &[(&str, fn())] = &[
     ("the_monitor_sees_and_disturbs_nothing", the_monitor_sees_and_disturbs_nothing),
     ("room_for_all_is_given_to_all", room_for_all_is_given_to_all),
     ("the_calls_of_the_wrappers", the_calls_of_the_wrappers),
+    ("a_broken_pipe_for_standard_error_kills_nobody", a_broken_pipe_for_standard_error_kills_nobody),
     ("killed_at_random", killed_at_random),
 ];
 
@@ -632,6 +635,23 @@ fn the_calls_of_the_wrappers() {
         "refused 5 MiB of card 0000:03:00.0: 12 MiB of its quota of 16 MiB in use",
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted.map(|line| format!("libvrocm[{pid}]: {line}")));
+}
+
+fn a_broken_pipe_for_standard_error_kills_nobody() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(std::env::current_exe().unwrap()).arg("broken-pipe").stderr(writer).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+fn broken_pipe() -> ExitCode {
+    const SIGPIPE: c_int = 13;
+    // SAFETY: back to the default action, as in a C program: death.
+    unsafe { signal(SIGPIPE, 0) };
+    let card = CardOf { ids: &[CARD], position: None };
+    let refused = (0..3).all(|_| shim::reserve(&card, 1, 0).is_err());
+    shim::start();
+    if refused { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn facade() -> ExitCode {

@@ -217,7 +217,10 @@ fn close_inherited(device: u64, inode: u64) {
 fn elevated() -> bool {
     const AT_SECURE: u64 = 23;
     let mut buffer = [0_u8; 1024];
-    let Ok(bytes) = read_small(c"/proc/self/auxv", &mut buffer) else { return false };
+    let Ok(bytes) = read_small(c"/proc/self/auxv", &mut buffer) else {
+        // No procfs, or one that such a process may not read.
+        return raw::ids_differ();
+    };
     let (words, _) = bytes.as_chunks::<8>();
     let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
     while let (Some(kind), Some(value)) = (words.next(), words.next()) {
@@ -285,9 +288,12 @@ fn claim(map: Map, fd: &Fd, identity: &Identity, mode: u32) -> Result<usize, Tro
         store::grow(fd, blocks).map_err(Trouble::Create)?;
         head.blocks.store(blocks as u32 + 1, Release);
     }
-    if !fd.try_lock(lock::slot(high)).map_err(Trouble::Lock)? {
-        // Somebody holds a lock on a byte that no ledger process would lock.
-        return Err(Trouble::Busy);
+    // Whoever swept a slot that is new again has its lock for a moment longer.
+    let mut patience = Patience::milliseconds(TABLE_MS);
+    while !fd.try_lock(lock::slot(high)).map_err(Trouble::Lock)? {
+        if !patience.pause() {
+            return Err(Trouble::Busy);
+        }
     }
     head.high.store(high as u32 + 1, SeqCst);
     take(map, fd, high, identity, mode)

@@ -87,7 +87,8 @@ pub fn check(fd: &Fd) -> Result<Stat, Trouble> {
     if blocks == 0 || blocks > BLOCKS || high > blocks * super::layout::SLOTS_PER_BLOCK {
         return Err(Trouble::Damaged);
     }
-    // A store beyond the end of the file would end the process.
+    // A store beyond the end of the file would end the process. Asked after the counts: it may be growing, and grows before they do.
+    let stat = fd.stat().map_err(Trouble::Open)?;
     if stat.size < size(blocks) as u64 {
         return Err(Trouble::Short(stat.size));
     }
