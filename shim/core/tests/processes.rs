@@ -6,8 +6,10 @@
 
 use std::ffi::{CString, c_int};
 use std::io::{BufRead, BufReader, Write};
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -85,6 +87,8 @@ const TESTS: &[(&str, fn())] = &[
     ("thousands_of_short_processes_use_few_slots", thousands_of_short_processes_use_few_slots),
     ("slots_of_the_dead_are_not_added_up", slots_of_the_dead_are_not_added_up),
     ("more_slots_than_a_block", more_slots_than_a_block),
+    ("a_full_table_is_swept_before_it_refuses", a_full_table_is_swept_before_it_refuses),
+    ("a_limit_on_file_sizes_refuses_and_kills_nobody", a_limit_on_file_sizes_refuses_and_kills_nobody),
     ("requests_that_wrap_are_refused", requests_that_wrap_are_refused),
     ("the_monitor_sees_and_disturbs_nothing", the_monitor_sees_and_disturbs_nothing),
     ("room_for_all_is_given_to_all", room_for_all_is_given_to_all),
@@ -571,6 +575,44 @@ fn more_slots_than_a_block() {
     slots[100].release(card, 1);
     slots[3].reserve(card, 1, 150, 0).unwrap();
     assert_eq!(std::fs::metadata(folder.ledger()).unwrap().len(), layout::size(3) as u64);
+}
+
+fn a_full_table_is_swept_before_it_refuses() {
+    let folder = Folder::new("full");
+    let mut first = Worker::new(&folder.ledger());
+    assert_eq!(first.ask("take 1"), "ok");
+    first.kill_and_wait();
+    // A ledger as 4096 processes leave it, of which one held the whole quota.
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(folder.ledger()).unwrap();
+    file.set_len(layout::size(layout::BLOCKS) as u64).unwrap();
+    let write = |offset: usize, value: u32| file.write_at(&value.to_le_bytes(), offset as u64).unwrap();
+    let slots = layout::BLOCKS * layout::SLOTS_PER_BLOCK;
+    let slot_offset = |slot: usize| layout::BASE + slot / 64 * size_of::<layout::Block>() + slot % 64 * size_of::<layout::SlotRecord>();
+    let held_offset = |slot: usize| layout::BASE + slot / 64 * size_of::<layout::Block>() + offset_of!(layout::Block, cells) + slot % 64 * 64 + 8;
+    write(64, slots as u32);
+    write(68, layout::BLOCKS as u32);
+    (0..slots).for_each(|slot| _ = write(slot_offset(slot), layout::TAKEN));
+    write(held_offset(4000), QUOTA as u32);
+    // All alive: this process holds all their locks.
+    let mut lock = Flock { kind: 1, whence: 0, start: layout::lock::slot(0) as i64, length: slots as i64, pid: 0 };
+    // SAFETY: F_OFD_SETLK with a `struct flock`.
+    assert_eq!(unsafe { fcntl(file.as_raw_fd(), 37, &raw mut lock) }, 0);
+    assert_eq!(Worker::new(&folder.ledger()).ask("take 1"), "Full");
+    drop(file);
+    // All dead.
+    let mut last = Worker::new(&folder.ledger());
+    assert_eq!((last.ask("take 16"), last.ask("slot")), ("ok".into(), "0".into()));
+    Worker::new(&folder.ledger()).ask("take 1");
+    assert!(View::open(&c_path(&folder.ledger())).unwrap().added_up() <= slots);
+}
+
+fn a_limit_on_file_sizes_refuses_and_kills_nobody() {
+    let folder = Folder::new("fsize");
+    let limited = ["sh", "-c", "ulimit -f 100 && exec \"$0\" \"$@\""];
+    assert_eq!(Worker::behind(&limited, &folder.ledger()).ask("take 1"), "Create(Errno(27))");
+    assert!(!folder.ledger().exists());
+    assert_eq!(Worker::new(&folder.ledger()).ask("take 1"), "ok");
+    assert_eq!(Worker::behind(&limited, &folder.ledger()).ask("take 1"), "Create(Errno(27))");
 }
 
 fn requests_that_wrap_are_refused() {

@@ -111,6 +111,7 @@ fn create(path: &CStr) -> Result<(), Trouble> {
 }
 
 fn fill(fd: &Fd) -> Result<(), Errno> {
+    within_limit(size(1))?;
     allocate(fd, 0, BASE)?;
     grow(fd, 0)?;
     let mut head = [0_u8; 72];
@@ -136,10 +137,15 @@ fn publish(fresh: &CStr, path: &CStr) -> Result<(), Errno> {
 
 /// Gives the file a block more than `blocks`, allocated where stores go. The caller then raises the count. Repeating it does no harm.
 pub fn grow(fd: &Fd, blocks: usize) -> Result<(), Errno> {
+    within_limit(size(blocks + 1))?;
     if fd.stat()?.size < size(blocks + 1) as u64 {
         raw::ftruncate(fd.number(), size(blocks + 1) as u64)?;
     }
     allocate(fd, size(blocks), ALLOCATED)
+}
+
+fn within_limit(bytes: usize) -> Result<(), Errno> {
+    if raw::file_size_limit() < bytes as u64 { Err(Errno::FBIG) } else { Ok(()) }
 }
 
 /// Makes sure that storing to these bytes cannot fail for want of space. Nobody else uses them yet.
@@ -154,6 +160,7 @@ fn allocate(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
 /// Overwrites bytes that only the caller uses: allocates them, and clears them.
 pub fn write_zeros(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
     static ZEROS: [u8; 4096] = [0; 4096];
+    within_limit(offset + bytes)?;
     let mut done = 0;
     while done < bytes {
         let part = ZEROS.get(..(bytes - done).min(4096)).unwrap_or(&ZEROS);

@@ -26,6 +26,8 @@ impl Errno {
     pub const MFILE: Self = Self(24);
     /// No such call.
     pub const NOSYS: Self = Self(38);
+    /// Larger than this process may make a file.
+    pub const FBIG: Self = Self(27);
     /// The file system cannot do it.
     pub const OPNOTSUPP: Self = Self(95);
 
@@ -93,6 +95,7 @@ mod number {
     pub const UNLINKAT: usize = 263;
     pub const LINKAT: usize = 265;
     pub const FALLOCATE: usize = 285;
+    pub const PRLIMIT64: usize = 302;
     pub const RENAMEAT2: usize = 316;
 }
 
@@ -127,6 +130,7 @@ mod number {
     pub const MUNMAP: usize = 215;
     pub const MMAP: usize = 222;
     pub const MADVISE: usize = 233;
+    pub const PRLIMIT64: usize = 261;
     pub const RENAMEAT2: usize = 276;
 }
 
@@ -274,6 +278,14 @@ pub fn ftruncate(fd: i32, size: u64) -> Result<()> {
 pub fn fallocate(fd: i32, offset: u64, size: u64) -> Result<()> {
     // SAFETY: no memory is passed.
     unsafe { call(number::FALLOCATE, [fd as usize, 0, offset as usize, size as usize, 0, 0]) }.map(drop)
+}
+
+/// How large this process may make a file (`RLIMIT_FSIZE`). Writing beyond it would not only fail: `SIGXFSZ` ends the process.
+pub fn file_size_limit() -> u64 {
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: a `struct rlimit64`, filled by the kernel.
+    let _ = unsafe { call(number::PRLIMIT64, [0, 1, 0, limits.as_mut_ptr() as usize, 0, 0]) };
+    limits[0]
 }
 
 /// Sets permissions, which the umask does not touch.
