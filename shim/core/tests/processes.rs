@@ -675,6 +675,7 @@ fn the_calls_of_the_wrappers() {
         "refused 1 B of card 0000:13:00.0: VROCM_DEVICE_MEMORY_LIMIT_1 is not a number of MiB above 0",
         "refused 1 B of card 0000:23:00.0: no VROCM_DEVICE_MEMORY_LIMIT gives it a quota",
         "refused 5 MiB of card 0000:03:00.0: 12 MiB of its quota of 16 MiB in use",
+        "refused 1 MiB of card 0000:03:00.0: 16 MiB of its quota of 16 MiB in use",
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted.map(|line| format!("libvrocm[{pid}]: {line}")));
 }
@@ -715,6 +716,19 @@ fn facade() -> ExitCode {
     assert_eq!(room().1, 4 * MIB);
     assert_eq!(shim::reserve(&card(0), 5 * MIB, 0).err(), Some(Refusal::Full { used: 12 * MIB, quota: 16 * MIB }));
     shim::reserve(&card(0), 4 * MIB, 0).unwrap().cancel();
+    assert_eq!(room().1, 4 * MIB);
+    // A call in flight elsewhere may give its bytes back: it is waited for. One's own outer call cannot: it is not.
+    let outer = shim::reserve(&card(0), 4 * MIB, 0).unwrap();
+    let started = Instant::now();
+    assert!(shim::reserve(&card(0), MIB, 4 * MIB).is_err() && started.elapsed() < Duration::from_millis(60));
+    let inner = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            outer.cancel();
+        });
+        shim::reserve(&card(0), MIB, 0).unwrap()
+    });
+    inner.cancel();
     assert_eq!(room().1, 4 * MIB);
     // Handed down in parts.
     let mut whole = shim::reserve(&card(0), 3 * MIB, 0).unwrap();
