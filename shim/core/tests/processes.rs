@@ -157,9 +157,11 @@ fn worker(path: &str) -> ExitCode {
             // SAFETY: the child only waits, or takes and leaves, without returning from here.
             "fork" => unsafe {
                 match fork() {
-                    0 if number == 0 => loop {
-                        std::thread::sleep(Duration::from_secs(100));
-                    },
+                    0 if number == 0 => {
+                        // Long enough for the test; not for ever, should the test fail.
+                        std::thread::sleep(Duration::from_secs(20));
+                        _exit(0)
+                    }
                     0 => {
                         let answer = take(path, number);
                         println!("{answer}");
