@@ -168,3 +168,25 @@ pub fn write_zeros(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::publish;
+
+    #[test]
+    fn a_ledger_that_another_made_meanwhile_stays() {
+        let folder = std::env::temp_dir().join(format!("vrocm-publish-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| CString::new(folder.join(name).to_str().unwrap()).unwrap();
+        std::fs::write(folder.join("fresh"), "second").unwrap();
+        std::fs::write(folder.join("ledger"), "first").unwrap();
+        assert_eq!(publish(&path("fresh"), &path("ledger")), Ok(()));
+        assert_eq!(std::fs::read(folder.join("ledger")).unwrap(), b"first");
+        std::fs::remove_file(folder.join("ledger")).unwrap();
+        assert_eq!(publish(&path("fresh"), &path("ledger")), Ok(()));
+        assert_eq!(std::fs::read(folder.join("ledger")).unwrap(), b"second");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
