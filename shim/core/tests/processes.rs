@@ -6,8 +6,10 @@
 
 use std::ffi::{CString, c_int};
 use std::io::{BufRead, BufReader, Write};
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -30,6 +32,7 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn setuid(uid: u32) -> c_int;
     fn umask(mask: u32) -> u32;
+    fn signal(signal: c_int, action: usize) -> usize;
     fn geteuid() -> u32;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
 }
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
             "worker" => return worker(&rest[0]),
             "churn" => return churn(&rest[0], &rest[1], rest[2].parse().unwrap(), rest.get(3).is_some()),
             "facade" => return facade(),
+            "broken-pipe" => return broken_pipe(),
             "on-overlay" => return on_overlay(Path::new(&rest[0])),
             _ => {}
         }
@@ -83,10 +87,13 @@ const TESTS: &[(&str, fn())] = &[
     ("thousands_of_short_processes_use_few_slots", thousands_of_short_processes_use_few_slots),
     ("slots_of_the_dead_are_not_added_up", slots_of_the_dead_are_not_added_up),
     ("more_slots_than_a_block", more_slots_than_a_block),
+    ("a_full_table_is_swept_before_it_refuses", a_full_table_is_swept_before_it_refuses),
+    ("a_limit_on_file_sizes_refuses_and_kills_nobody", a_limit_on_file_sizes_refuses_and_kills_nobody),
     ("requests_that_wrap_are_refused", requests_that_wrap_are_refused),
     ("the_monitor_sees_and_disturbs_nothing", the_monitor_sees_and_disturbs_nothing),
     ("room_for_all_is_given_to_all", room_for_all_is_given_to_all),
     ("the_calls_of_the_wrappers", the_calls_of_the_wrappers),
+    ("a_broken_pipe_for_standard_error_kills_nobody", a_broken_pipe_for_standard_error_kills_nobody),
     ("killed_at_random", killed_at_random),
 ];
 
@@ -150,9 +157,11 @@ fn worker(path: &str) -> ExitCode {
             // SAFETY: the child only waits, or takes and leaves, without returning from here.
             "fork" => unsafe {
                 match fork() {
-                    0 if number == 0 => loop {
-                        std::thread::sleep(Duration::from_secs(100));
-                    },
+                    0 if number == 0 => {
+                        // Long enough for the test; not for ever, should the test fail.
+                        std::thread::sleep(Duration::from_secs(20));
+                        _exit(0)
+                    }
                     0 => {
                         let answer = take(path, number);
                         println!("{answer}");
@@ -570,6 +579,44 @@ fn more_slots_than_a_block() {
     assert_eq!(std::fs::metadata(folder.ledger()).unwrap().len(), layout::size(3) as u64);
 }
 
+fn a_full_table_is_swept_before_it_refuses() {
+    let folder = Folder::new("full");
+    let mut first = Worker::new(&folder.ledger());
+    assert_eq!(first.ask("take 1"), "ok");
+    first.kill_and_wait();
+    // A ledger as 4096 processes leave it, of which one held the whole quota.
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(folder.ledger()).unwrap();
+    file.set_len(layout::size(layout::BLOCKS) as u64).unwrap();
+    let write = |offset: usize, value: u32| file.write_at(&value.to_le_bytes(), offset as u64).unwrap();
+    let slots = layout::BLOCKS * layout::SLOTS_PER_BLOCK;
+    let slot_offset = |slot: usize| layout::BASE + slot / 64 * size_of::<layout::Block>() + slot % 64 * size_of::<layout::SlotRecord>();
+    let held_offset = |slot: usize| layout::BASE + slot / 64 * size_of::<layout::Block>() + offset_of!(layout::Block, cells) + slot % 64 * 64 + 8;
+    write(64, slots as u32);
+    write(68, layout::BLOCKS as u32);
+    (0..slots).for_each(|slot| _ = write(slot_offset(slot), layout::TAKEN));
+    write(held_offset(4000), QUOTA as u32);
+    // All alive: this process holds all their locks.
+    let mut lock = Flock { kind: 1, whence: 0, start: layout::lock::slot(0) as i64, length: slots as i64, pid: 0 };
+    // SAFETY: F_OFD_SETLK with a `struct flock`.
+    assert_eq!(unsafe { fcntl(file.as_raw_fd(), 37, &raw mut lock) }, 0);
+    assert_eq!(Worker::new(&folder.ledger()).ask("take 1"), "Full");
+    drop(file);
+    // All dead.
+    let mut last = Worker::new(&folder.ledger());
+    assert_eq!((last.ask("take 16"), last.ask("slot")), ("ok".into(), "0".into()));
+    Worker::new(&folder.ledger()).ask("take 1");
+    assert!(View::open(&c_path(&folder.ledger())).unwrap().added_up() <= slots);
+}
+
+fn a_limit_on_file_sizes_refuses_and_kills_nobody() {
+    let folder = Folder::new("fsize");
+    let limited = ["sh", "-c", "ulimit -f 100 && exec \"$0\" \"$@\""];
+    assert_eq!(Worker::behind(&limited, &folder.ledger()).ask("take 1"), "Create(Errno(27))");
+    assert!(!folder.ledger().exists());
+    assert_eq!(Worker::new(&folder.ledger()).ask("take 1"), "ok");
+    assert_eq!(Worker::behind(&limited, &folder.ledger()).ask("take 1"), "Create(Errno(27))");
+}
+
 fn requests_that_wrap_are_refused() {
     let folder = Folder::new("wrap");
     let mut first = Worker::new(&folder.ledger());
@@ -630,8 +677,26 @@ fn the_calls_of_the_wrappers() {
         "refused 1 B of card 0000:13:00.0: VROCM_DEVICE_MEMORY_LIMIT_1 is not a number of MiB above 0",
         "refused 1 B of card 0000:23:00.0: no VROCM_DEVICE_MEMORY_LIMIT gives it a quota",
         "refused 5 MiB of card 0000:03:00.0: 12 MiB of its quota of 16 MiB in use",
+        "refused 1 MiB of card 0000:03:00.0: 16 MiB of its quota of 16 MiB in use",
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), wanted.map(|line| format!("libvrocm[{pid}]: {line}")));
+}
+
+fn a_broken_pipe_for_standard_error_kills_nobody() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = Command::new(std::env::current_exe().unwrap()).arg("broken-pipe").stderr(writer).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+fn broken_pipe() -> ExitCode {
+    const SIGPIPE: c_int = 13;
+    // SAFETY: back to the default action, as in a C program: death.
+    unsafe { signal(SIGPIPE, 0) };
+    let card = CardOf { ids: &[CARD], position: None };
+    let refused = (0..3).all(|_| shim::reserve(&card, 1, 0).is_err());
+    shim::start();
+    if refused { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn facade() -> ExitCode {
@@ -653,6 +718,19 @@ fn facade() -> ExitCode {
     assert_eq!(room().1, 4 * MIB);
     assert_eq!(shim::reserve(&card(0), 5 * MIB, 0).err(), Some(Refusal::Full { used: 12 * MIB, quota: 16 * MIB }));
     shim::reserve(&card(0), 4 * MIB, 0).unwrap().cancel();
+    assert_eq!(room().1, 4 * MIB);
+    // A call in flight elsewhere may give its bytes back: it is waited for. One's own outer call cannot: it is not.
+    let outer = shim::reserve(&card(0), 4 * MIB, 0).unwrap();
+    let started = Instant::now();
+    assert!(shim::reserve(&card(0), MIB, 4 * MIB).is_err() && started.elapsed() < Duration::from_millis(60));
+    let inner = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            outer.cancel();
+        });
+        shim::reserve(&card(0), MIB, 0).unwrap()
+    });
+    inner.cancel();
     assert_eq!(room().1, 4 * MIB);
     // Handed down in parts.
     let mut whole = shim::reserve(&card(0), 3 * MIB, 0).unwrap();

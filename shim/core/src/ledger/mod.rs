@@ -5,17 +5,20 @@
 //! 2. [`layout`], [`map`]: where the words are.
 //! 3. [`store`]: finding, checking, making and growing the file. [`trouble`]: why it cannot be used.
 //! 4. [`container`]: which processes belong together.
-//! 5. this file: a process takes a slot, and keeps it for life without a descriptor.
-//! 6. [`view`]: reading all of it, for the monitor.
+//! 5. `slot`: taking a slot, and taking it back from the dead.
+//! 6. this file: a process takes a slot, and keeps it for life without a descriptor; `counter` joins its words to the protocol.
+//! 7. [`view`]: reading all of it, for the monitor.
 //!
 //! A slot belongs to whoever holds the lock on its byte. The lock belongs to the open file, and the *mapping* is what keeps that
 //! open: the descriptor is closed at once, so a program that closes or reuses descriptors does no harm, and the kernel drops the
 //! lock when the process's memory goes, at death or `exec`, before anybody has waited for it. Measured in `docs/LEDGER.md`.
 
 pub mod container;
+mod counter;
 pub mod layout;
 pub mod map;
 pub mod protocol;
+mod slot;
 pub mod store;
 pub mod trouble;
 pub mod view;
@@ -25,9 +28,10 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 
 use container::Identity;
-use layout::{BLOCKS, BY_DESCRIPTOR, BY_MAPPING, CARDS, Cell, Counter, FREE, ROWS, SLOTS_PER_BLOCK, TAKEN, lock};
+use counter::CardCounter;
+use layout::{BY_DESCRIPTOR, BY_MAPPING, CARDS, Counter, ROWS, lock};
 use map::Map;
-use protocol::{Adder, Full, Shared, Sum, Wait, Word};
+use protocol::{Full, Shared, Word};
 use store::Store;
 use trouble::Trouble;
 
@@ -37,16 +41,8 @@ use crate::sys::private::Zeroed;
 use crate::sys::raw;
 use crate::sys::thread::Patience;
 
-/// How long a call waits at most for each [`Wait`], in milliseconds.
-const BIDS_MS: u64 = 100;
-/// As above.
-const FLIGHT_MS: u64 = 100;
-/// As above.
-const DYING_MS: u64 = 3;
-/// How long for the lock that decides.
-const QUEUE_MS: u64 = 100;
-/// How long for the lock on the tables, and for another thread that attaches.
-const TABLE_MS: u64 = 2000;
+/// How long to wait for another thread that attaches, in milliseconds.
+const ATTACH_MS: u64 = 2000;
 
 /// What a process knows of its slot; lives in memory that a child sees empty ([`crate::sys::private`]).
 #[repr(C)]
@@ -118,7 +114,7 @@ impl Process {
 
     #[cold]
     fn attach_slow(&'static self, path: &'static CStr) -> Result<Ledger, Trouble> {
-        let mut patience = Patience::milliseconds(TABLE_MS);
+        let mut patience = Patience::milliseconds(ATTACH_MS);
         while self.state.compare_exchange(DETACHED, ATTACHING, Acquire, Acquire).is_err() {
             if let Some(ledger) = self.attached() {
                 return Ok(ledger);
@@ -149,9 +145,9 @@ impl Process {
         let Store { fd, stat } = store::open_or_create(path)?;
         close_inherited(stat.device, stat.inode);
         let map = Map::new(&fd, true).map_err(Trouble::Map)?;
-        let claimed = with_table_lock(&fd, || {
-            admit_container(map, &fd, identity)?;
-            claim(map, &fd, identity, mode)
+        let claimed = slot::with_table_lock(&fd, || {
+            slot::admit_container(map, &fd, identity)?;
+            slot::claim(map, &fd, identity, mode)
         });
         let slot = match claimed {
             Ok(slot) => slot,
@@ -217,7 +213,10 @@ fn close_inherited(device: u64, inode: u64) {
 fn elevated() -> bool {
     const AT_SECURE: u64 = 23;
     let mut buffer = [0_u8; 1024];
-    let Ok(bytes) = read_small(c"/proc/self/auxv", &mut buffer) else { return false };
+    let Ok(bytes) = read_small(c"/proc/self/auxv", &mut buffer) else {
+        // No procfs, or one that such a process may not read.
+        return raw::ids_differ();
+    };
     let (words, _) = bytes.as_chunks::<8>();
     let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
     while let (Some(kind), Some(value)) = (words.next(), words.next()) {
@@ -226,122 +225,6 @@ fn elevated() -> bool {
         }
     }
     false
-}
-
-/// Runs `work` while this open file holds the lock on the tables.
-fn with_table_lock<T>(fd: &Fd, work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    let mut patience = Patience::milliseconds(TABLE_MS);
-    while !fd.try_lock(lock::TABLE).map_err(Trouble::Lock)? {
-        if !patience.pause() {
-            return Err(Trouble::Busy);
-        }
-    }
-    let done = work();
-    fd.unlock(lock::TABLE);
-    done
-}
-
-/// Refuses a process that is alone among live ones of another container.
-fn admit_container(map: Map, fd: &Fd, identity: &Identity) -> Result<(), Trouble> {
-    let mut stranger = false;
-    for slot in 0..map.slots() {
-        let record = map.slot(slot);
-        if record.state.load(Acquire) != TAKEN {
-            continue;
-        }
-        if !fd.is_locked(lock::slot(slot)).map_err(Trouble::Lock)? {
-            continue;
-        }
-        if Identity::of(record).same_container(identity) {
-            return Ok(());
-        }
-        stranger = true;
-    }
-    if stranger { Err(Trouble::OtherContainer) } else { Ok(()) }
-}
-
-/// Takes a slot, under the table lock: a free one, else a dead one, else a new one.
-fn claim(map: Map, fd: &Fd, identity: &Identity, mode: u32) -> Result<usize, Trouble> {
-    let head = map.head();
-    // Free slots at the end need not be added up any more. A new slot is claimed under this lock and raises the count again first.
-    while let high @ 1.. = map.slots()
-        && map.slot(high - 1).state.load(SeqCst) == FREE
-    {
-        head.high.store(high as u32 - 1, SeqCst);
-    }
-    let high = map.slots();
-    for wanted in [FREE, TAKEN] {
-        for slot in 0..high {
-            if map.slot(slot).state.load(Acquire) == wanted && win(map, fd, slot)? {
-                return take(map, fd, slot, identity, mode);
-            }
-        }
-    }
-    if high == BLOCKS * SLOTS_PER_BLOCK {
-        return Err(Trouble::Full);
-    }
-    let blocks = head.blocks.load(Acquire) as usize;
-    if high == blocks * SLOTS_PER_BLOCK {
-        store::grow(fd, blocks).map_err(Trouble::Create)?;
-        head.blocks.store(blocks as u32 + 1, Release);
-    }
-    if !fd.try_lock(lock::slot(high)).map_err(Trouble::Lock)? {
-        // Somebody holds a lock on a byte that no ledger process would lock.
-        return Err(Trouble::Busy);
-    }
-    head.high.store(high as u32 + 1, SeqCst);
-    take(map, fd, high, identity, mode)
-}
-
-/// Takes a slot's lock, if nobody alive has it.
-fn win(map: Map, fd: &Fd, slot: usize) -> Result<bool, Trouble> {
-    if !fd.try_lock(lock::slot(slot)).map_err(Trouble::Lock)? {
-        return Ok(false);
-    }
-    let record = map.slot(slot);
-    if record.state.load(Acquire) == TAKEN && record.mode.load(Relaxed) == BY_DESCRIPTOR && Identity::of(record).may_be_alive() {
-        fd.unlock(lock::slot(slot));
-        return Ok(false);
-    }
-    Ok(true)
-}
-
-/// Makes a slot whose lock we hold our own.
-fn take(map: Map, fd: &Fd, slot: usize, identity: &Identity, mode: u32) -> Result<usize, Trouble> {
-    clear(map, slot);
-    store::write_zeros(fd, map.counters_offset(slot), ROWS * size_of::<Counter>()).map_err(Trouble::Create)?;
-    let record = map.slot(slot);
-    record.mode.store(mode, Relaxed);
-    identity.record(record);
-    record.claims.fetch_add(1, Relaxed);
-    record.state.store(TAKEN, Release);
-    Ok(slot)
-}
-
-/// Clears all words of a slot whose lock we hold. Doing it twice, or half, harms nobody. Cards that nobody has met have none.
-fn clear(map: Map, slot: usize) {
-    for card in (0..CARDS).take_while(|&card| map.card(card).state.load(Acquire) != 0) {
-        let cell = map.cell(card, slot);
-        let left = cell.held.load(SeqCst);
-        for word in [&cell.bid, &cell.held, &cell.flight] {
-            if word.load(SeqCst) != 0 {
-                word.store(0, SeqCst);
-            }
-        }
-        if left != 0 {
-            map.card(card).reclaimed.fetch_add(left, Relaxed);
-        }
-    }
-}
-
-/// The lock on a slot's byte from a descriptor of a moment: if it is to be had, the process is dead, and what it left is cleared.
-fn sweep(map: Map, desk: &Fd, slot: usize) {
-    if matches!(win(map, desk, slot), Ok(true)) {
-        clear(map, slot);
-        map.slot(slot).state.store(FREE, SeqCst);
-        // Not left to the closing of the descriptor: a child forked meanwhile would have a copy of it.
-        desk.unlock(lock::slot(slot));
-    }
 }
 
 impl Ledger {
@@ -371,7 +254,7 @@ impl Ledger {
     #[cold]
     fn add_card(&self, id: CardId) -> Result<Card, Trouble> {
         let desk = self.process.desk()?;
-        with_table_lock(&desk, || {
+        slot::with_table_lock(&desk, || {
             if let Some(card) = self.find_card(id) {
                 return Ok(card);
             }
@@ -464,120 +347,6 @@ impl Ledger {
 
     #[inline]
     fn counter(&self, card: Card) -> CardCounter {
-        CardCounter { map: self.map, card: card.0.into(), process: self.process, desk: None, patience: [None, None, None] }
-    }
-}
-
-/// One card of the mapped ledger, as the protocol sees it, with what a call in the queue needs.
-struct CardCounter {
-    map: Map,
-    card: usize,
-    process: &'static Process,
-    desk: Option<Fd>,
-    patience: [Option<Patience>; 3],
-}
-
-impl CardCounter {
-    #[inline]
-    fn word(&self, slot: usize, word: Word) -> &'static AtomicU64 {
-        let cell: &'static Cell = self.map.cell(self.card, slot);
-        match word {
-            Word::Bid => &cell.bid,
-            Word::Held => &cell.held,
-            Word::Flight => &cell.flight,
-        }
-    }
-
-    /// `false`: no descriptor is left, or the path leads elsewhere by now. Then nobody is swept, and nothing else is lost.
-    fn open_desk(&mut self) -> bool {
-        if self.desk.is_none() {
-            self.desk = self.process.desk().ok();
-        }
-        self.desk.is_some()
-    }
-}
-
-impl Shared for CardCounter {
-    #[inline]
-    fn slots(&self) -> usize {
-        self.map.slots()
-    }
-
-    #[inline]
-    fn sum(&self) -> Sum {
-        let mut adder = Adder::default();
-        let slots = self.map.slots();
-        for block in 0..slots.div_ceil(SLOTS_PER_BLOCK) {
-            let cells = self.map.cells(self.card, block);
-            for cell in cells.get(..slots - block * SLOTS_PER_BLOCK).unwrap_or(cells) {
-                adder.add(|| cell.bid.load(SeqCst), || cell.held.load(SeqCst));
-            }
-        }
-        adder.sum()
-    }
-
-    #[inline]
-    fn load(&self, slot: usize, word: Word) -> u64 {
-        self.word(slot, word).load(SeqCst)
-    }
-
-    #[inline]
-    fn add(&self, slot: usize, word: Word, bytes: u64) {
-        self.word(slot, word).fetch_add(bytes, SeqCst);
-    }
-
-    #[inline]
-    fn sub(&self, slot: usize, word: Word, bytes: u64) {
-        self.word(slot, word).fetch_sub(bytes, SeqCst);
-    }
-
-    #[inline]
-    fn queueing(&self) -> bool {
-        self.map.card(self.card).queueing.load(SeqCst) != 0
-    }
-
-    fn set_queueing(&self, on: bool) {
-        self.map.card(self.card).queueing.store(on.into(), SeqCst);
-    }
-
-    fn lock(&mut self) -> bool {
-        if !self.open_desk() {
-            return false;
-        }
-        let Some(desk) = &self.desk else { return false };
-        let mut patience = Patience::milliseconds(QUEUE_MS);
-        loop {
-            match desk.try_lock(lock::card(self.card)) {
-                Ok(true) => return true,
-                Ok(false) if patience.pause() => {}
-                _ => return false,
-            }
-        }
-    }
-
-    fn unlock(&mut self) {
-        if let Some(desk) = &self.desk {
-            desk.unlock(lock::card(self.card));
-        }
-    }
-
-    fn sweep(&mut self, slot: usize) {
-        if self.open_desk()
-            && let Some(desk) = &self.desk
-        {
-            sweep(self.map, desk, slot);
-        }
-    }
-
-    fn pause(&mut self, wait: Wait) -> bool {
-        let (index, milliseconds) = match wait {
-            Wait::Bids => (0, BIDS_MS),
-            Wait::Flight => (1, FLIGHT_MS),
-            Wait::Dying => (2, DYING_MS),
-        };
-        match self.patience.get_mut(index) {
-            Some(patience) => patience.get_or_insert_with(|| Patience::milliseconds(milliseconds)).pause(),
-            None => false,
-        }
+        CardCounter::new(self.map, card.0.into(), self.process)
     }
 }

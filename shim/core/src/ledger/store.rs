@@ -87,7 +87,8 @@ pub fn check(fd: &Fd) -> Result<Stat, Trouble> {
     if blocks == 0 || blocks > BLOCKS || high > blocks * super::layout::SLOTS_PER_BLOCK {
         return Err(Trouble::Damaged);
     }
-    // A store beyond the end of the file would end the process.
+    // A store beyond the end of the file would end the process. Asked after the counts: it may be growing, and grows before they do.
+    let stat = fd.stat().map_err(Trouble::Open)?;
     if stat.size < size(blocks) as u64 {
         return Err(Trouble::Short(stat.size));
     }
@@ -110,6 +111,7 @@ fn create(path: &CStr) -> Result<(), Trouble> {
 }
 
 fn fill(fd: &Fd) -> Result<(), Errno> {
+    within_limit(size(1))?;
     allocate(fd, 0, BASE)?;
     grow(fd, 0)?;
     let mut head = [0_u8; 72];
@@ -135,10 +137,15 @@ fn publish(fresh: &CStr, path: &CStr) -> Result<(), Errno> {
 
 /// Gives the file a block more than `blocks`, allocated where stores go. The caller then raises the count. Repeating it does no harm.
 pub fn grow(fd: &Fd, blocks: usize) -> Result<(), Errno> {
+    within_limit(size(blocks + 1))?;
     if fd.stat()?.size < size(blocks + 1) as u64 {
         raw::ftruncate(fd.number(), size(blocks + 1) as u64)?;
     }
     allocate(fd, size(blocks), ALLOCATED)
+}
+
+fn within_limit(bytes: usize) -> Result<(), Errno> {
+    if raw::file_size_limit() < bytes as u64 { Err(Errno::FBIG) } else { Ok(()) }
 }
 
 /// Makes sure that storing to these bytes cannot fail for want of space. Nobody else uses them yet.
@@ -153,10 +160,33 @@ fn allocate(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
 /// Overwrites bytes that only the caller uses: allocates them, and clears them.
 pub fn write_zeros(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
     static ZEROS: [u8; 4096] = [0; 4096];
+    within_limit(offset + bytes)?;
     let mut done = 0;
     while done < bytes {
         let part = ZEROS.get(..(bytes - done).min(4096)).unwrap_or(&ZEROS);
         done += raw::pwrite(fd.number(), part, (offset + done) as u64)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::publish;
+
+    #[test]
+    fn a_ledger_that_another_made_meanwhile_stays() {
+        let folder = std::env::temp_dir().join(format!("vrocm-publish-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| CString::new(folder.join(name).to_str().unwrap()).unwrap();
+        std::fs::write(folder.join("fresh"), "second").unwrap();
+        std::fs::write(folder.join("ledger"), "first").unwrap();
+        assert_eq!(publish(&path("fresh"), &path("ledger")), Ok(()));
+        assert_eq!(std::fs::read(folder.join("ledger")).unwrap(), b"first");
+        std::fs::remove_file(folder.join("ledger")).unwrap();
+        assert_eq!(publish(&path("fresh"), &path("ledger")), Ok(()));
+        assert_eq!(std::fs::read(folder.join("ledger")).unwrap(), b"second");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -32,7 +32,7 @@ pub fn line(level: u8, fill: impl FnOnce(&mut Text)) {
     let mut text = Text::new();
     text.str("libvrocm[").dec(raw::getpid().into()).str("]: ");
     fill(&mut text);
-    let _ = raw::write(2, text.end());
+    raw::write_error(text.end());
 }
 
 /// Counts how often something was said, so that it is said once (or a few times) per process.

@@ -26,6 +26,8 @@ impl Errno {
     pub const MFILE: Self = Self(24);
     /// No such call.
     pub const NOSYS: Self = Self(38);
+    /// Larger than this process may make a file.
+    pub const FBIG: Self = Self(27);
     /// The file system cannot do it.
     pub const OPNOTSUPP: Self = Self(95);
 
@@ -80,6 +82,12 @@ mod number {
     pub const FTRUNCATE: usize = 77;
     pub const FCHMOD: usize = 91;
     pub const GETUID: usize = 102;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const GETGID: usize = 104;
+    pub const GETEUID: usize = 107;
+    pub const GETEGID: usize = 108;
+    pub const RT_SIGPENDING: usize = 127;
+    pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
     pub const OPENAT: usize = 257;
@@ -87,6 +95,7 @@ mod number {
     pub const UNLINKAT: usize = 263;
     pub const LINKAT: usize = 265;
     pub const FALLOCATE: usize = 285;
+    pub const PRLIMIT64: usize = 302;
     pub const RENAMEAT2: usize = 316;
 }
 
@@ -112,9 +121,16 @@ mod number {
     pub const SCHED_YIELD: usize = 124;
     pub const GETPID: usize = 172;
     pub const GETUID: usize = 174;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const RT_SIGPENDING: usize = 136;
+    pub const RT_SIGTIMEDWAIT: usize = 137;
+    pub const GETEUID: usize = 175;
+    pub const GETGID: usize = 176;
+    pub const GETEGID: usize = 177;
     pub const MUNMAP: usize = 215;
     pub const MMAP: usize = 222;
     pub const MADVISE: usize = 233;
+    pub const PRLIMIT64: usize = 261;
     pub const RENAMEAT2: usize = 276;
 }
 
@@ -264,6 +280,14 @@ pub fn fallocate(fd: i32, offset: u64, size: u64) -> Result<()> {
     unsafe { call(number::FALLOCATE, [fd as usize, 0, offset as usize, size as usize, 0, 0]) }.map(drop)
 }
 
+/// How large this process may make a file (`RLIMIT_FSIZE`). Writing beyond it would not only fail: `SIGXFSZ` ends the process.
+pub fn file_size_limit() -> u64 {
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: a `struct rlimit64`, filled by the kernel.
+    let _ = unsafe { call(number::PRLIMIT64, [0, 1, 0, limits.as_mut_ptr() as usize, 0, 0]) };
+    limits[0]
+}
+
 /// Sets permissions, which the umask does not touch.
 pub fn fchmod(fd: i32, mode: u32) -> Result<()> {
     // SAFETY: no memory is passed.
@@ -368,6 +392,30 @@ pub fn getpid() -> u32 {
 pub fn getuid() -> u32 {
     // SAFETY: no memory is passed. The call cannot fail.
     unsafe { call(number::GETUID, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// True if the effective user or group is not the real one.
+pub fn ids_differ() -> bool {
+    // SAFETY: no memory is passed.
+    let id = |number| unsafe { call(number, [0; 6]) };
+    id(number::GETUID) != id(number::GETEUID) || id(number::GETGID) != id(number::GETEGID)
+}
+
+/// Writes to standard error, and survives when nobody reads it any more: the `SIGPIPE` of this write, and no other, is taken back.
+pub fn write_error(bytes: &[u8]) {
+    const SIGPIPE: u64 = 1 << (13 - 1);
+    const EPIPE: Errno = Errno(32);
+    let (block, mut before, mut pending, now) = (SIGPIPE, 0_u64, 0_u64, [0_u64; 2]);
+    let address = |place: &mut u64| core::ptr::from_mut(place) as usize;
+    // SAFETY: signal sets of the kernel's 8 bytes and a `struct timespec`, on this stack. The mask is put back below.
+    unsafe {
+        let blocked = call(number::RT_SIGPROCMASK, [0, &raw const block as usize, address(&mut before), 8, 0, 0]).is_ok();
+        let _ = call(number::RT_SIGPENDING, [address(&mut pending), 8, 0, 0, 0, 0]);
+        if blocked && write(2, bytes) == Err(EPIPE) && pending & SIGPIPE == 0 {
+            let _ = call(number::RT_SIGTIMEDWAIT, [&raw const block as usize, 0, now.as_ptr() as usize, 8, 0, 0]);
+        }
+        let _ = call(number::RT_SIGPROCMASK, [2, address(&mut before), 0, 8, 0, 0]);
+    }
 }
 
 /// Lets others run.
