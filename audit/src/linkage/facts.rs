@@ -120,23 +120,20 @@ impl<'f> Facts<'f> {
 
     fn read_relocations(&mut self) -> Result<()> {
         let (mut symbolic, mut text, mut irelative) = (Vec::new(), None, 0);
+        let loads = self.image.segments.iter().filter(|segment| segment.kind == segment_type::LOAD);
+        let read_only: Vec<&Segment> = loads.filter(|segment| !segment.writable()).collect();
+        let may_be_written = |place: u64| !read_only.iter().any(|load| place >= load.address && place - load.address < load.memory_size);
         self.image.each_relocation(&mut |relocation| {
             if relocation.symbol != 0 || matches!(relocation.kind, RelocationKind::Other(_)) {
                 symbolic.push(relocation);
             }
             irelative += usize::from(relocation.kind == RelocationKind::IRelative);
-            if !self.may_be_written(relocation.place) {
+            if !may_be_written(relocation.place) {
                 text = Some(text.map_or((relocation.place, 1), |(first, count)| (first, count + 1)));
             }
         })?;
         (self.relocations, self.text_relocations, self.irelative) = (symbolic, text, irelative);
         Ok(())
-    }
-
-    /// False for an address in a `PT_LOAD` without `PF_W`.
-    fn may_be_written(&self, place: u64) -> bool {
-        let holds = |load: &&Segment| load.kind == segment_type::LOAD && place >= load.address && place - load.address < load.memory_size;
-        self.image.segments.iter().find(holds).is_none_or(Segment::writable)
     }
 
     fn read_imports(&mut self) {

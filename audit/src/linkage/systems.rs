@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::Outcome;
 use super::facts::{Facts, Import};
+use crate::elf::Requirement;
 use crate::elf::constants as elf;
 use crate::finding::{Finding, Severity};
-use crate::manifest::glibc::{self, Glibc, Libc, Node, System};
+use crate::manifest::glibc::{self, Glibc, Libc, Marker, Node, System};
 
 /// What happens on one system.
 #[derive(Debug, Clone, Serialize)]
@@ -38,6 +39,9 @@ pub(super) fn judge(facts: &Facts<'_>, known: &Glibc, findings: &[Finding]) -> V
     // What the oldest release has, all later ones have.
     let oldest = known.releases.first().map_or("0", String::as_str);
     let missing: Vec<&Import<'_>> = facts.imports.iter().filter(|import| lacks(facts, import, oldest)).collect();
+    let strong = facts.glibc_requirements().filter(|requirement| !requirement.weak);
+    let asked: Vec<(&Requirement, Since<'_>)> =
+        strong.map(|requirement| (requirement, Since::of(known, &facts.machine, &requirement.version))).collect();
     known
         .systems
         .iter()
@@ -50,7 +54,7 @@ pub(super) fn judge(facts: &Facts<'_>, known: &Glibc, findings: &[Finding]) -> V
             let (outcome, because) = if let Some((_, _, verdict)) = found {
                 verdict.clone()
             } else {
-                let verdict = judge_one(facts, known, &missing, system);
+                let verdict = judge_one(facts, &asked, &missing, system);
                 judged.push((system.libc, system.key, verdict.clone()));
                 verdict
             };
@@ -74,16 +78,16 @@ fn shown(system: &System) -> String {
     format!("{name} {}", system.version)
 }
 
-fn judge_one(facts: &Facts<'_>, known: &Glibc, missing: &[&Import<'_>], system: &System) -> (Outcome, Option<String>) {
+fn judge_one(facts: &Facts<'_>, asked: &[(&Requirement, Since<'_>)], missing: &[&Import<'_>], system: &System) -> (Outcome, Option<String>) {
     match system.libc {
-        Libc::Glibc => on_glibc(facts, known, missing, &system.version),
+        Libc::Glibc => on_glibc(facts, asked, missing, system),
         Libc::Musl => on_musl(facts, &system.version),
     }
 }
 
-fn on_glibc(facts: &Facts<'_>, known: &Glibc, missing: &[&Import<'_>], release: &str) -> (Outcome, Option<String>) {
-    let strong = facts.glibc_requirements().filter(|requirement| !requirement.weak);
-    let absent = strong.filter(|requirement| !has_version(known, &facts.machine, &requirement.version, release));
+fn on_glibc(facts: &Facts<'_>, asked: &[(&Requirement, Since<'_>)], missing: &[&Import<'_>], system: &System) -> (Outcome, Option<String>) {
+    let release = system.version.as_str();
+    let absent = asked.iter().filter(|(_, since)| !since.is_in(system)).map(|(requirement, _)| requirement);
     // The highest is named: it is what has to go first.
     if let Some(worst) = absent.max_by(|a, b| by_number(&a.version, &b.version)) {
         let symbols: Vec<&str> = facts.causes(worst).map(|import| import.name).collect();
@@ -148,18 +152,36 @@ fn by_number(left: &str, right: &str) -> std::cmp::Ordering {
     glibc::compare(number(left), number(right))
 }
 
-/// True if a `libc.so.6` of this release defines the version.
-pub(super) fn has_version(known: &Glibc, machine: &str, version: &str, release: &str) -> bool {
-    if let Some(node) = Node::parse(version) {
+/// From which release on a version exists.
+#[derive(Debug, Clone, Copy)]
+enum Since<'a> {
+    /// The release of this number, by [`glibc::sort_key`].
+    Number(u64),
+    /// As the marker says.
+    Marker(&'a Marker),
+    /// No release that anybody knows.
+    Never,
+}
+
+impl<'a> Since<'a> {
+    fn of(known: &'a Glibc, machine: &str, version: &str) -> Self {
+        let Some(node) = Node::parse(version) else { return known.marker(version).map_or(Self::Never, Self::Marker) };
         let above_base = known.base(machine).is_none_or(|base| glibc::compare(node.number, base).is_ge());
-        return above_base && glibc::compare(node.number, release).is_le() && known.may_exist(machine, node.number);
-    }
-    match known.marker(version) {
-        Some(marker) => {
-            let since = marker.since.as_deref().is_none_or(|since| glibc::compare(since, release).is_le());
-            since || marker.backports.iter().any(|backport| backport == release)
+        match glibc::sort_key(node.number) {
+            Some(key) if above_base && known.may_exist(machine, node.number) => Self::Number(key),
+            _ => Self::Never,
         }
-        None => false,
+    }
+
+    fn is_in(self, system: &System) -> bool {
+        match self {
+            Self::Number(key) => key <= system.key,
+            Self::Marker(marker) => {
+                let since = marker.since.as_deref().is_none_or(|since| glibc::compare(since, &system.version).is_le());
+                since || marker.backports.contains(&system.version)
+            }
+            Self::Never => false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::facts::{Bound, Facts, Import};
 use super::policy::Policy;
-use super::{Rule, systems};
+use super::{Rule, systems, version_floor};
 use crate::finding::{Check, Finding, Severity};
 use crate::manifest::glibc::{self, Libc, Node, System};
 
@@ -20,7 +20,7 @@ pub(super) static RULE: Rule = Rule {
         let Some(limit) = policy.max_versions.get("GLIBC") else { return };
         let below = policy.glibc.releases.partition_point(|release| glibc::compare(release, limit).is_lt());
         let supported = &policy.glibc.releases[below..];
-        for import in facts.imports.iter().filter(|import| !policy.is_runtime_name(import.name)) {
+        for import in &facts.imports {
             if let Some(finding) = judge(facts, policy, import, limit, supported) {
                 found.push(finding);
             }
@@ -30,14 +30,19 @@ pub(super) static RULE: Rule = Rule {
 
 /// `supported` are the releases of glibc from the limit on, oldest first.
 fn judge(facts: &Facts<'_>, policy: &Policy, import: &Import<'_>, limit: &str, supported: &[String]) -> Option<Finding> {
+    if !supported.first().is_some_and(|oldest| systems::lacks(facts, import, oldest)) {
+        return None;
+    }
     // A version above the limit, or one that exists nowhere, is a finding of `version-floor`; one without a number of `version-marker`.
     if let Some(version) = import.version {
-        let above = Node::parse(version).is_none_or(|node| glibc::compare(node.number, limit).is_gt());
-        if above || !systems::has_version(&policy.glibc, &facts.machine, version, supported.last()?) {
+        let named = Node::parse(version)
+            .is_none_or(|node| glibc::compare(node.number, limit).is_gt() || version_floor::exists_nowhere(facts, policy, node.number));
+        if named {
             return None;
         }
     }
-    if !supported.first().is_some_and(|oldest| systems::lacks(facts, import, oldest)) {
+    // What a GPU runtime defines is the business of `undefined-runtime`.
+    if policy.is_runtime_name(import.name) {
         return None;
     }
     let newest = &supported[..supported.partition_point(|release| systems::lacks(facts, import, release))].last()?;

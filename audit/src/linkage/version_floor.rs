@@ -39,7 +39,8 @@ pub(super) static RULE: Rule = Rule {
     },
 };
 
-fn exists_nowhere(facts: &Facts<'_>, policy: &Policy, number: &str) -> bool {
+/// True for a number that no release of glibc defines on the file's machine.
+pub(super) fn exists_nowhere(facts: &Facts<'_>, policy: &Policy, number: &str) -> bool {
     let machine = &facts.machine;
     policy.glibc.base(machine).is_some_and(|base| glibc::compare(number, base).is_lt()) || !policy.glibc.may_exist(machine, number)
 }

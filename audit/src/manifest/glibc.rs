@@ -73,8 +73,8 @@ pub fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Dotted numbers as one: up to four components of 16 bits.
-fn sort_key(number: &str) -> Option<u64> {
+/// Dotted numbers as one, for sorting many: up to four components of 16 bits; `None` for what does not fit.
+pub fn sort_key(number: &str) -> Option<u64> {
     let mut key = 0;
     let mut shift = 64;
     for part in number.split('.') {
@@ -347,12 +347,12 @@ fn parse_line(line: &str) -> Option<Provided<'_>> {
 
 /// The lines of a sorted text whose first word is `name`, by binary search.
 fn lines_of<'a>(text: &'a str, name: &str) -> &'a str {
-    let line_end = |from: usize| text.as_bytes()[from..].iter().position(|&byte| byte == b'\n').map_or(text.len(), |at| from + at + 1);
+    let line_end = |from: usize| memchr::memchr(b'\n', &text.as_bytes()[from..]).map_or(text.len(), |at| from + at + 1);
     let (mut low, mut high) = (0, text.len());
     // `low` and `high` stand at starts of lines; all lines before `low` are below the name.
     while low < high {
         let middle = low + (high - low) / 2;
-        let start = text.as_bytes()[low..middle].iter().rposition(|&byte| byte == b'\n').map_or(low, |at| low + at + 1);
+        let start = memchr::memrchr(b'\n', &text.as_bytes()[low..middle]).map_or(low, |at| low + at + 1);
         if first_word(&text[start..]) < name.as_bytes() {
             low = line_end(start);
         } else {
@@ -369,7 +369,7 @@ fn lines_of<'a>(text: &'a str, name: &str) -> &'a str {
 /// What stands before the first space or line end.
 fn first_word(line: &str) -> &[u8] {
     let bytes = line.as_bytes();
-    let end = bytes.iter().position(|&byte| byte == b' ' || byte == b'\n').unwrap_or(bytes.len());
+    let end = memchr::memchr2(b' ', b'\n', bytes).unwrap_or(bytes.len());
     &bytes[..end]
 }
 
