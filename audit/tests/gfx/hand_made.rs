@@ -158,6 +158,6 @@ fn segments_that_overlap_are_refused() {
     bytes.extend(headers);
     bytes[32..40].copy_from_slice(&(at as u64).to_le_bytes());
     bytes[56] = 5;
-    let error = gfx::scan(&Elf::from_bytes("overlap", bytes).unwrap()).map(|_| ());
-    assert!(error.is_err_and(|error| error.to_string().contains("overlap")));
+    let error = Elf::from_bytes("x", bytes).map(|_| ());
+    assert!(error.is_err_and(|error| error.to_string().contains("overlaps PT_LOAD")));
 }
