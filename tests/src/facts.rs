@@ -93,7 +93,7 @@ impl Facts {
             value: symbol.value,
             size: symbol.size,
         });
-        let symbolic = image.symbolic_relocations()?.into_iter().map(|relocation| Relocation {
+        let symbolic = image.symbolic_relocations()?.iter().map(|relocation| Relocation {
             place: relocation.place,
             symbol: table.get(relocation.symbol).map_or_else(|| format!("symbol {}", relocation.symbol), |symbol| symbol.name.clone().into_owned()),
             kind: relocation_kind(relocation.kind),

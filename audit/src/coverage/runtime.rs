@@ -149,7 +149,7 @@ fn relocated(image: &Elf, table: &SymbolTable<'_>, family: &Family, families: &[
     let relocations = image.symbolic_relocations()?;
     let mut reentry = BTreeSet::new();
     let mut bound = BTreeSet::new();
-    for relocation in &relocations {
+    for relocation in relocations {
         let Some(symbol) = table.get(relocation.symbol) else {
             let problem = format!("names symbol {} of a table of {}", relocation.symbol, table.symbols.len() + 1);
             return Err(image.error("r_info", None, problem));

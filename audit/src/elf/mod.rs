@@ -47,6 +47,7 @@ pub struct Elf {
     /// The `PT_LOAD`s that take address space, ascending.
     loads: Vec<Segment>,
     strings: OnceCell<string::Strings>,
+    relocations: OnceCell<Vec<Relocation>>,
 }
 
 /// Bytes of the file that the loader would map at an address.
@@ -75,7 +76,7 @@ impl Elf {
         let header = header::read(&source)?;
         let segments = segment::read(&source, &header)?;
         let loads = segments.iter().filter(|segment| segment.is_mapped()).copied().collect();
-        let mut image = Self { source, header, segments, dynamic: Dynamic::default(), loads, strings: OnceCell::new() };
+        let mut image = Self { source, header, segments, dynamic: Dynamic::default(), loads, strings: OnceCell::new(), relocations: OnceCell::new() };
         image.dynamic = dynamic::read(&image)?;
         Ok(image)
     }
@@ -113,8 +114,13 @@ impl Elf {
     /// Relocations that name a symbol, in table order: `DT_JMPREL`, `DT_RELA`, `DT_REL` and Android's packed form.
     ///
     /// Relative relocations are left out (see [`Elf::relative_relocations`]); a run of them announced by `DT_RELACOUNT` is not even read.
-    pub fn symbolic_relocations(&self) -> Result<Vec<Relocation>> {
-        relocation::read_symbolic(self)
+    ///
+    /// Read once: the number of symbols depends on them, too.
+    pub fn symbolic_relocations(&self) -> Result<&[Relocation]> {
+        if self.relocations.get().is_none() {
+            let _ = self.relocations.set(relocation::read_symbolic(self)?);
+        }
+        Ok(self.relocations.get_or_init(Vec::new))
     }
 
     /// Places in memory that hold an address of this file after loading: relative relocations and `DT_RELR`, as (place, address).

@@ -1,7 +1,7 @@
 //! `DT_SYMTAB` and `DT_VERSYM`: the dynamic symbols, each with its version node.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use object::elf;
 use object::endian::U16;
@@ -146,7 +146,8 @@ pub struct SymbolTable<'a> {
     pub symbols: Vec<Symbol<'a>>,
     /// The version definitions and requirements of the file.
     pub versions: Versions,
-    by_index: HashMap<u16, VersionName>,
+    /// What each version index stands for, by index.
+    by_index: Vec<Option<VersionName>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -174,10 +175,10 @@ impl SymbolTable<'_> {
     pub fn version(&self, symbol: &Symbol<'_>) -> Option<Version<'_>> {
         let raw = symbol.version_index?;
         let hidden = raw & elf::VERSYM_HIDDEN.0 != 0;
-        match self.by_index.get(&(raw & elf::VERSYM_VERSION))? {
+        match (*self.by_index.get(usize::from(raw & elf::VERSYM_VERSION))?)? {
             VersionName::Base => None,
-            &VersionName::Definition(position) => Some(Version { node: &self.versions.definitions[position].name, file: None, hidden }),
-            &VersionName::Requirement(position) => {
+            VersionName::Definition(position) => Some(Version { node: &self.versions.definitions[position].name, file: None, hidden }),
+            VersionName::Requirement(position) => {
                 let requirement = &self.versions.requirements[position];
                 Some(Version { node: &requirement.version, file: Some(&requirement.file), hidden: false })
             }
@@ -214,8 +215,8 @@ pub(super) fn read(image: &Elf) -> Result<SymbolTable<'_>> {
     Ok(SymbolTable { symbols, versions, by_index })
 }
 
-fn index_versions(image: &Elf, versions: &Versions) -> Result<HashMap<u16, VersionName>> {
-    let mut by_index = HashMap::with_capacity(versions.definitions.len() + versions.requirements.len());
+fn index_versions(image: &Elf, versions: &Versions) -> Result<Vec<Option<VersionName>>> {
+    let mut by_index: Vec<Option<VersionName>> = Vec::new();
     let named = versions
         .definitions
         .iter()
@@ -223,7 +224,11 @@ fn index_versions(image: &Elf, versions: &Versions) -> Result<HashMap<u16, Versi
         .map(|(position, definition)| (definition.index, if definition.base { VersionName::Base } else { VersionName::Definition(position) }));
     let asked = versions.requirements.iter().enumerate().map(|(position, need)| (need.index, VersionName::Requirement(position)));
     for (index, name) in named.chain(asked) {
-        if by_index.insert(index, name).is_some() {
+        let index = usize::from(index);
+        if by_index.len() <= index {
+            by_index.resize(index + 1, None);
+        }
+        if by_index[index].replace(name).is_some() {
             return Err(image.error(
                 "vd_ndx / vna_other",
                 image.dynamic.offset(elf::DT_VERSYM),
@@ -235,10 +240,10 @@ fn index_versions(image: &Elf, versions: &Versions) -> Result<HashMap<u16, Versi
 }
 
 /// Every index of `DT_VERSYM` from 2 on must stand for a version: for one without, the loader reads past its own table.
-fn check_versions(image: &Elf, symbols: &[Symbol<'_>], by_index: &HashMap<u16, VersionName>) -> Result<()> {
+fn check_versions(image: &Elf, symbols: &[Symbol<'_>], by_index: &[Option<VersionName>]) -> Result<()> {
     for symbol in symbols {
         let Some(index) = symbol.version_index.map(|raw| raw & elf::VERSYM_VERSION) else { continue };
-        if index > elf::VER_NDX_GLOBAL.0 && !by_index.contains_key(&index) {
+        if index > elf::VER_NDX_GLOBAL.0 && by_index.get(usize::from(index)).is_none_or(Option::is_none) {
             let problem =
                 format!("symbol {} ({}) has version index {index}, which no entry of DT_VERDEF or DT_VERNEED has", symbol.index, symbol.name);
             let table = image.dynamic.value(elf::DT_VERSYM).and_then(|address| image.locate(address));
