@@ -55,6 +55,9 @@ pub struct Coverage {
     /// Doors left open on purpose, with reasons.
     #[arg(long, value_name = "FILE")]
     pub accept: Option<PathBuf>,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,

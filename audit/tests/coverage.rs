@@ -248,3 +248,33 @@ fn a_list_of_names_is_read_strictly() {
         assert!(outcome.stderr.contains(words) || outcome.stderr.contains("missing field"), "{content:?}: {}", outcome.stderr);
     }
 }
+
+#[test]
+fn another_family_is_a_folder_of_data() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let family = dir.join("toy");
+    std::fs::create_dir(&family).expect("made");
+    std::fs::write(
+        family.join("family.json"),
+        r#"{"schema_version": 1, "family": "toy", "title": "a toy", "soname_prefix": "libtoy.so", "anchors": ["toyAlloc"]}"#,
+    )
+    .expect("written");
+    let evidence = r#""checked": ["1.0"], "evidence": [{"kind": "source", "at": "toy.c", "says": "takes memory"}]"#;
+    let entries =
+        format!("{{\"name\": \"toyAlloc\", \"class\": \"device-alloc\", {evidence}}},\n{{\"name\": \"toyName\", \"class\": \"other\", {evidence}}}");
+    std::fs::write(
+        family.join("classes.json"),
+        format!("{{\"schema_version\": 1, \"family\": \"toy\", \"releases\": [\"1.0\"], \"exports\": [\n{entries}\n]}}"),
+    )
+    .expect("written");
+    let runtime = stub(dir, "libtoy.so", &["toyAlloc", "toyName"], None, &["-Wl,-soname,libtoy.so"]);
+    let shim = stub(dir, "shim.so", &["toyName"], None, &[]);
+    assert_eq!(audit(&["coverage", text(&runtime), "--shim", text(&shim)]).exit, 2, "unknown without its manifests");
+    for manifests in [&family, dir] as [&Path; 2] {
+        let outcome = audit(&["coverage", text(&runtime), "--shim", text(&shim), "--manifests", text(manifests)]);
+        assert_eq!((outcome.exit, outcome.report["subjects"][0]["family"].as_str()), (1, Some("toy")));
+        assert!(outcome.found("open-door", "toyAlloc") && !outcome.found("open-door", "toyName"));
+    }
+    assert_eq!(audit(&["coverage", text(&runtime), "--manifests", text(&dir.join("nothing"))]).exit, 2);
+}

@@ -136,3 +136,43 @@ fn an_export_list_is_checked() {
 fn our_own_acceptances_are_readable() {
     assert!(Acceptances::embedded().is_ok());
 }
+
+/// The schema of one kind of file.
+fn schema_of(kind: &str) -> jsonschema::Validator {
+    let text = std::fs::read_to_string("../docs/manifests.schema.json").expect("the schema");
+    let mut whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let schema = whole.as_object_mut().expect("an object");
+    schema.remove("anyOf");
+    schema.insert("$ref".into(), format!("#/$defs/{kind}").into());
+    jsonschema::validator_for(&whole).expect("a schema")
+}
+
+#[test]
+fn the_files_keep_the_published_schema() {
+    let mut files =
+        vec![("class-table", "classes.json".to_string()), ("accepted", "accepted.json".into()), ("interposed", "interposed-reference.json".into())];
+    for family in families() {
+        let name = family.name();
+        files.push(("family", format!("{name}/family.json")));
+        files.push(("classes", format!("{name}/classes.json")));
+        files.extend(family.builds.iter().map(|build| ("exports", format!("{name}/exports/{}.json", build.release))));
+    }
+    assert!(files.len() > 10);
+    for (kind, file) in files {
+        let text = std::fs::read_to_string(format!("../manifests/{file}")).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let errors: Vec<String> = schema_of(kind).iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).take(3).collect();
+        assert!(errors.is_empty(), "{file}: {errors:?}");
+        // And the schema of another kind refuses it.
+        let other = if kind == "family" { "accepted" } else { "family" };
+        assert!(!schema_of(other).is_valid(&value), "{file} passes as {other}");
+    }
+}
+
+#[test]
+fn a_family_from_a_folder_is_read_like_those_inside() {
+    let loaded = Family::load(std::path::Path::new("../manifests/hsa")).expect("the folder");
+    assert_eq!((loaded.name(), loaded.rows().len(), loaded.builds.len()), ("hsa", 260, 4));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert!(Family::load(folder.path()).expect_err("an empty folder").file.contains("family.json"));
+}

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, bail};
+
 use super::{OWN_SHIM, Result, deliver, inputs};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
@@ -14,7 +16,7 @@ use crate::report::{Report, Subjects};
 const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
 
 pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
-    let families = Family::embedded()?;
+    let families = families(&arguments.manifests)?;
     let table = ClassTable::embedded()?;
     let list = match &arguments.interposed {
         Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
@@ -40,6 +42,30 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
     let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
     deliver(&Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
+}
+
+/// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.
+fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
+    let mut families = Family::embedded()?;
+    for folder in folders {
+        let mut found = Vec::new();
+        if folder.join("family.json").is_file() {
+            found.push(folder.clone());
+        } else {
+            let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+            found.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.join("family.json").is_file()));
+        }
+        if found.is_empty() {
+            bail!("{}: neither a family of runtimes nor a folder of such (family.json)", folder.display());
+        }
+        found.sort();
+        for path in found {
+            let family = Family::load(&path)?;
+            families.retain(|known| known.name() != family.name());
+            families.push(family);
+        }
+    }
+    Ok(families)
 }
 
 /// The lists inside the program, family by family, oldest release first.
