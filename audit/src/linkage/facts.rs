@@ -1,11 +1,9 @@
 //! Everything the rules look at, read from the file once.
 
-use std::collections::HashMap;
-
 use crate::elf::{Binding, Class, Elf, Names, Relocation, RelocationKind, Requirement, Result, Segment, Symbol, SymbolTable, segment_type};
 use crate::finding::{Check, Finding};
 use crate::manifest::InterposedList;
-use crate::manifest::glibc::{self, Providers};
+use crate::manifest::glibc::{self, Provided, Providers};
 
 use super::Outcome;
 
@@ -48,6 +46,9 @@ pub struct Import<'f> {
     pub weak: bool,
     /// When it is bound.
     pub bound: Bound,
+    /// The first release of glibc, by [`glibc::sort_key`], in which libc.so.6 or a needed library defines it; all later ones do as well. 0 where that is
+    /// nothing to ask: a foreign library may define it, or it need not be defined. `u64::MAX` where none does.
+    pub since: u64,
     /// What glibc defines under this name; not looked up where the version is asked of a library that is no part of glibc.
     pub providers: Providers,
 }
@@ -138,31 +139,49 @@ impl<'f> Facts<'f> {
 
     fn read_imports(&mut self) {
         let now = self.image.dynamic.binds_now();
-        let mut bound: HashMap<u32, Bound> = HashMap::new();
+        let mut bound = vec![Bound::Never; self.table.symbols.len() + 1];
         for relocation in &self.relocations {
             let when = if relocation.kind == RelocationKind::JumpSlot && !now { Bound::AtCall } else { Bound::AtLoad };
-            let entry = bound.entry(relocation.symbol).or_insert(when);
-            *entry = (*entry).max(when);
+            // An index past the table was refused when the file was read, or names nothing.
+            if let Some(entry) = bound.get_mut(relocation.symbol as usize) {
+                *entry = (*entry).max(when);
+            }
         }
         let table = self.table;
+        let stranger_needed = self.names.needed.iter().any(|name| !glibc::is_glibc(name));
         self.imports = table
             .imports()
             .map(|symbol| {
                 let version = table.version(symbol);
                 let file = version.and_then(|version| version.file);
                 let foreign = file.is_some_and(|file| !glibc::is_glibc(file));
-                Import {
+                let mut import = Import {
                     name: &symbol.name,
                     version: version.map(|version| version.node),
                     file,
                     foreign,
                     version_index: symbol.version_index.unwrap_or(0) & 0x7fff,
                     weak: symbol.binding == Binding::Weak,
-                    bound: bound.get(&symbol.index).copied().unwrap_or(Bound::Never),
+                    bound: bound.get(symbol.index as usize).copied().unwrap_or(Bound::Never),
                     providers: if foreign { Providers::default() } else { Providers::of(&symbol.name) },
+                    since: 0,
+                };
+                // Without a version a foreign library may be meant; what GLIBC_PRIVATE holds nobody promises.
+                let open = foreign || (import.version.is_none() && stranger_needed) || import.version == Some("GLIBC_PRIVATE");
+                if !open && !import.made_by_compiler() {
+                    import.since = self.provided_since(&import);
                 }
+                import
             })
             .collect();
+    }
+
+    fn provided_since(&self, import: &Import<'_>) -> u64 {
+        let loaded = |library: &str| library == "libc.so.6" || glibc::is_loader(library) || self.names.needed.iter().any(|name| name == library);
+        // Other machines have the same symbols under other versions.
+        let exact = import.version.filter(|_| self.machine == "x86_64");
+        let fits = |row: &Provided<'_>| exact.is_none_or(|version| version == row.version) && loaded(row.library);
+        import.providers.iter().filter(fits).map(|row| row.first_release()).min().unwrap_or(u64::MAX)
     }
 
     /// The imports that cause a requirement.

@@ -49,7 +49,7 @@ pub use facts::{Bound, Facts, Import};
 pub use policy::Policy;
 pub use systems::LoadsOn;
 
-use crate::elf::{Binding, Elf, Kind, Result, Visibility};
+use crate::elf::{Binding, Elf, Kind, Result, Symbol, Visibility};
 use crate::finding::{self, Check, Finding};
 use crate::manifest::InterposedList;
 use crate::manifest::glibc::{self, Node};
@@ -240,23 +240,24 @@ fn describe(facts: &Facts<'_>, policy: &Policy, findings: &[Finding]) -> Result<
             *highest = node.number.into();
         }
     }
-    let mut imports: Vec<Imported> = facts
-        .imports
-        .iter()
-        .map(|import| Imported { name: import.name.into(), version: import.version.map(Into::into), weak: import.weak, bound: import.bound.word() })
-        .collect();
-    imports.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-    let mut exports: Vec<Exported> = facts
-        .exports()
-        .map(|symbol| Exported {
-            name: symbol.name.to_string(),
-            node: facts.table.version(symbol).map(|version| version.node.to_string()),
-            kind: symbol.kind,
-            binding: symbol.binding,
-            visibility: symbol.visibility,
-        })
-        .collect();
-    exports.sort_by(|a, b| (&a.name, &a.node).cmp(&(&b.name, &b.node)));
+    let mut imports: Vec<&Import<'_>> = facts.imports.iter().collect();
+    imports.sort_unstable_by_key(|import| (import.name, import.version));
+    let imports = imports.iter().map(|import| Imported {
+        name: import.name.into(),
+        version: import.version.map(Into::into),
+        weak: import.weak,
+        bound: import.bound.word(),
+    });
+    let mut exports: Vec<(&str, Option<&str>, &Symbol<'_>)> =
+        facts.exports().map(|symbol| (&*symbol.name, facts.table.version(symbol).map(|version| version.node), symbol)).collect();
+    exports.sort_unstable_by_key(|&(name, node, _)| (name, node));
+    let exports = exports.iter().map(|(name, node, symbol)| Exported {
+        name: (*name).into(),
+        node: node.map(Into::into),
+        kind: symbol.kind,
+        binding: symbol.binding,
+        visibility: symbol.visibility,
+    });
     Ok(Subject {
         file: facts.image.file().into(),
         soname: facts.names.soname.clone(),
@@ -266,8 +267,8 @@ fn describe(facts: &Facts<'_>, policy: &Policy, findings: &[Finding]) -> Result<
         needed: facts.names.needed.clone(),
         requirements,
         floors,
-        imports,
-        exports,
+        imports: imports.collect(),
+        exports: exports.collect(),
         loads_on: systems::judge(facts, &policy.glibc, findings),
     })
 }

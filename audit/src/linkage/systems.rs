@@ -36,9 +36,7 @@ pub(super) fn judge(facts: &Facts<'_>, known: &Glibc, findings: &[Finding]) -> V
     let refused = findings.iter().find(|finding| finding.severity == Severity::Deny && ANYWHERE.contains(&finding.check));
     // Systems with the same library are judged once: there are several of each release.
     let mut judged: Vec<(Libc, u64, (Outcome, Option<String>))> = Vec::new();
-    // What the oldest release has, all later ones have.
-    let oldest = known.releases.first().map_or("0", String::as_str);
-    let missing: Vec<&Import<'_>> = facts.imports.iter().filter(|import| lacks(facts, import, oldest)).collect();
+    let missing: Vec<&Import<'_>> = facts.imports.iter().filter(|import| import.since > 0).collect();
     let strong = facts.glibc_requirements().filter(|requirement| !requirement.weak);
     let asked: Vec<(&Requirement, Since<'_>)> =
         strong.map(|requirement| (requirement, Since::of(known, &facts.machine, &requirement.version))).collect();
@@ -97,7 +95,7 @@ fn on_glibc(facts: &Facts<'_>, asked: &[(&Requirement, Since<'_>)], missing: &[&
     if facts.image.dynamic.has(elf::DT_RELR) && glibc::compare(release, "2.36").is_lt() {
         return (Outcome::StopsEveryProgram, Some("DT_RELR, which this loader passes over".into()));
     }
-    if let Some(worst) = missing.iter().filter(|import| lacks(facts, import, release)).max_by_key(|import| import.when_missing()) {
+    if let Some(worst) = missing.iter().filter(|import| import.since > system.key).max_by_key(|import| import.when_missing()) {
         match worst.when_missing() {
             Outcome::Nothing => {}
             outcome => return (outcome, Some(worst.shown())),
@@ -183,26 +181,4 @@ impl<'a> Since<'a> {
             Self::Never => false,
         }
     }
-}
-
-/// True if nothing that this library brings into a process with this release of glibc defines the import; once a release has it, so have all
-/// later ones. What a foreign library may define, a
-/// GPU runtime defines, or a version above the release asks for, is not decided here.
-pub(super) fn lacks(facts: &Facts<'_>, import: &Import<'_>, release: &str) -> bool {
-    // Nobody promises what GLIBC_PRIVATE holds in which release.
-    let private = import.version == Some("GLIBC_PRIVATE");
-    if private || import.foreign || import.made_by_compiler() {
-        return false;
-    }
-    if import.version.is_none() && facts.names.needed.iter().any(|name| !glibc::is_glibc(name)) {
-        return false;
-    }
-    let exact = facts.machine == "x86_64";
-    let loaded = |library: &str| library == "libc.so.6" || glibc::is_loader(library) || facts.names.needed.iter().any(|name| name == library);
-    let fits = |row: &glibc::Provided<'_>| {
-        // Other machines have the same symbols under other versions.
-        let version = !exact || import.version.is_none_or(|version| version == row.version);
-        version && loaded(row.library) && row.in_release(release)
-    };
-    !import.providers.iter().any(|row| fits(&row))
 }

@@ -18,21 +18,20 @@ pub(super) static RULE: Rule = Rule {
     run: |facts, policy, found| {
         // No limit, no claim about old systems.
         let Some(limit) = policy.max_versions.get("GLIBC") else { return };
-        let below = policy.glibc.releases.partition_point(|release| glibc::compare(release, limit).is_lt());
-        let supported = &policy.glibc.releases[below..];
-        for import in &facts.imports {
-            if let Some(finding) = judge(facts, policy, import, limit, supported) {
+        let from = glibc::sort_key(limit).unwrap_or(0);
+        let concerned = |system: &&System| system.libc == Libc::Glibc && system.key >= from;
+        let systems: Vec<&System> = policy.glibc.systems.iter().filter(concerned).collect();
+        let oldest = systems.iter().map(|system| system.key).min().unwrap_or(u64::MAX);
+        for import in facts.imports.iter().filter(|import| import.since > oldest) {
+            if let Some(finding) = judge(facts, policy, import, limit, &systems) {
                 found.push(finding);
             }
         }
     },
 };
 
-/// `supported` are the releases of glibc from the limit on, oldest first.
-fn judge(facts: &Facts<'_>, policy: &Policy, import: &Import<'_>, limit: &str, supported: &[String]) -> Option<Finding> {
-    if !supported.first().is_some_and(|oldest| systems::lacks(facts, import, oldest)) {
-        return None;
-    }
+/// `all` are the systems that the limit stands for.
+fn judge(facts: &Facts<'_>, policy: &Policy, import: &Import<'_>, limit: &str, all: &[&System]) -> Option<Finding> {
     // A version above the limit, or one that exists nowhere, is a finding of `version-floor`; one without a number of `version-marker`.
     if let Some(version) = import.version {
         let named = Node::parse(version)
@@ -45,23 +44,21 @@ fn judge(facts: &Facts<'_>, policy: &Policy, import: &Import<'_>, limit: &str, s
     if policy.is_runtime_name(import.name) {
         return None;
     }
-    let newest = &supported[..supported.partition_point(|release| systems::lacks(facts, import, release))].last()?;
-    let concerned = |system: &&System| system.libc == Libc::Glibc && glibc::compare(&system.version, limit).is_ge();
-    let all: Vec<&System> = policy.glibc.systems.iter().filter(concerned).collect();
-    let lacking: Vec<&System> = all.iter().filter(|system| glibc::compare(&system.version, newest).is_le()).copied().collect();
+    let lacking: Vec<&System> = all.iter().filter(|system| system.key < import.since).copied().collect();
+    let newest = lacking.iter().max_by_key(|system| system.key)?;
 
     let known = import.providers;
     let shown = import.shown();
     let binding = if import.weak { "weak" } else { "strong" };
     let version = if import.version.is_none() { ", unversioned" } else { "" };
-    let whence = match known.iter().find(|row| row.in_release(newest) && row.library != "libc.so.6") {
+    let whence = match known.iter().find(|row| row.first_release() <= newest.key && row.library != "libc.so.6") {
         Some(row) => {
             let since = known.iter().filter(|row| row.library == "libc.so.6").filter_map(|row| row.since).min_by(|a, b| glibc::compare(a, b));
             let later = since.map_or_else(String::new, |since| format!(", and libc.so.6 has it only since glibc {since}"));
             format!("it is in {}, which is not in DT_NEEDED{later}", row.library)
         }
         None if known.is_empty() => "no library of glibc defines it, and no other is needed".into(),
-        None => format!("libc.so.6 of glibc {newest} and older does not have it"),
+        None => format!("libc.so.6 of glibc {} and older does not have it", newest.version),
     };
     let outcome = import.when_missing();
     let (severity, effect) = match (import.weak, import.bound) {

@@ -65,7 +65,8 @@ fn above(facts: &Facts<'_>, policy: &Policy, requirement: &Requirement, node: No
     let mut message = format!("{version} of {file} is above {}_{limit}, {because}{weak}", node.namespace);
     let mut finding = facts.found(&RULE.check, Outcome::StopsEveryProgram, "");
     if node.namespace == "GLIBC" {
-        let lacks = |system: &&glibc::System| system.libc == Libc::Glibc && glibc::compare(&system.version, node.number).is_lt();
+        let key = glibc::sort_key(node.number).unwrap_or(u64::MAX);
+        let lacks = |system: &&glibc::System| system.libc == Libc::Glibc && system.key < key;
         let fails_on: Vec<&glibc::System> = policy.glibc.systems.iter().filter(lacks).collect();
         if !fails_on.is_empty() {
             message.push_str(". No program starts on ");

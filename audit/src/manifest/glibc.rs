@@ -184,8 +184,6 @@ struct VersionsFile {
 pub struct Glibc {
     /// Systems, by name.
     pub systems: Vec<System>,
-    /// The releases of glibc that those systems have, oldest first.
-    pub releases: Vec<String>,
     bases: Vec<Base>,
     markers: Vec<Marker>,
     nodes: Vec<Nodes>,
@@ -239,12 +237,7 @@ impl Glibc {
                 return Err(rules.broken(&nodes.machine, "names at least one node, lowest first, each once"));
             }
         }
-        let mut releases: Vec<(u64, String)> =
-            listed.systems.iter().filter(|system| system.libc == Libc::Glibc).map(|system| (system.key, system.version.clone())).collect();
-        releases.sort_unstable();
-        releases.dedup_by_key(|(key, _)| *key);
-        let releases = releases.into_iter().map(|(_, release)| release).collect();
-        Ok(Self { systems: listed.systems, releases, bases: known.base, markers: known.markers, nodes: known.nodes })
+        Ok(Self { systems: listed.systems, bases: known.base, markers: known.markers, nodes: known.nodes })
     }
 
     /// The lowest `GLIBC_*` number of a machine.
@@ -289,14 +282,10 @@ pub struct Provided<'a> {
 }
 
 impl Provided<'_> {
-    /// True if a system with this release of glibc has it.
-    pub fn in_release(&self, release: &str) -> bool {
-        match (self.since, Node::parse(self.version)) {
-            (Some(since), _) => compare(since, release).is_le(),
-            (None, Some(node)) => compare(node.number, release).is_le(),
-            // GLIBC_PRIVATE and symbols without a version: nobody promises them, and none is known to be missing.
-            (None, None) => true,
-        }
+    /// The first release of glibc that has it, by [`sort_key`]; 0 for what has no version or none that promises anything.
+    pub fn first_release(&self) -> u64 {
+        let number = self.since.or_else(|| Node::parse(self.version).map(|node| node.number));
+        number.and_then(sort_key).unwrap_or(0)
     }
 }
 
