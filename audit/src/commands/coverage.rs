@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let mut unread = Vec::new();
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
     let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
-    deliver(&Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
+    deliver(Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
 }
 
 /// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.
