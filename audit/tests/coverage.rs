@@ -278,3 +278,21 @@ fn another_family_is_a_folder_of_data() {
     }
     assert_eq!(audit(&["coverage", text(&runtime), "--manifests", text(&dir.join("nothing"))]).exit, 2);
 }
+
+#[test]
+fn a_build_that_nobody_knows_is_dated_by_its_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let shim = stub(dir, "shim.so", &["hsa_init"], None, &[]);
+    let names = ["hsa_init", "hsa_iterate_agents", "hsa_amd_memory_pool_allocate", "hsa_agent_get_info"];
+    for (file, release, class) in [
+        ("libhsa-runtime64.so.1.5.0", Some("5.2"), "other"),
+        ("libhsa-runtime64.so.1.18.0", Some("7.2"), "capacity-query"),
+        ("renamed.so", None, "capacity-query"),
+    ] {
+        let runtime = stub(dir, file, &names, Some("ROCR_1 { global: hsa*; };"), &["-Wl,-soname,libhsa-runtime64.so.1"]);
+        let outcome = audit(&["coverage", text(&runtime), "--shim", text(&shim)]);
+        assert_eq!(outcome.report["subjects"][0]["release"].as_str(), release, "{file}");
+        assert_eq!(outcome.export("hsa_agent_get_info")["class"], class, "{file}");
+    }
+}

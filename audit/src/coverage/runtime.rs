@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::elf::{Elf, ElfError, RelocationKind, SymbolTable};
-use crate::manifest::{Family, KnownBuild, Release};
+use crate::manifest::{Family, KnownBuild, Release, minors};
 
 /// One exported function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,8 +138,18 @@ fn release(path: &Path, table: &SymbolTable<'_>, build_id: Option<&str>, family:
             (Some(named), format!("file name {}", real.file_name().unwrap_or_default().display()))
         }
         (_, Some(newest)) => (Some(newest), format!("newest version node {}{newest}", family.identity.node_prefix.as_deref().unwrap_or_default())),
-        (_, None) => (None, "nothing in the file tells".into()),
+        (_, None) => by_minor(&real, family).unwrap_or_else(|| (None, "nothing in the file tells".into())),
     }
+}
+
+/// The number in the name of a file that stands for one or several releases; the newest of them counts.
+fn by_minor(real: &Path, family: &Family) -> Option<(Option<Release>, String)> {
+    let name = real.file_name()?.to_str()?;
+    let mut numbers = name.strip_prefix(&family.identity.soname_prefix)?.strip_prefix('.')?.split('.');
+    let minor = format!("{}.{}", numbers.next()?, numbers.next()?);
+    let library = family.identity.soname_prefix.trim_end_matches(".so");
+    let row = minors::embedded().ok()?.into_iter().find(|row| row.library == library && row.minor == minor)?;
+    Some((row.newest(), format!("file name {name}, which ROCm {} has", row.release)))
 }
 
 /// Own names that relocations bind by symbol, and imports of the family beneath with how they are bound.

@@ -29,10 +29,11 @@ use self::doubts::Doubts;
 use self::identity::Identity;
 use self::names::{Names, Part};
 use self::registry::Registry;
-use self::release::{BadTable, Facts, Release};
+use self::release::{Facts, Release};
 use self::target::{Features, Name, Triple};
 use self::verdict::{Answer, Verdict};
 use crate::elf::{Elf, ElfError};
+use crate::manifest::BadManifest;
 
 /// Files larger than this are not read: the largest runtime known takes 30 MB.
 const MOST_BYTES: u64 = 512 << 20;
@@ -109,7 +110,7 @@ pub enum ScanError {
     Elf(#[from] ElfError),
     /// The built-in table of releases is bad.
     #[error(transparent)]
-    Table(#[from] BadTable),
+    Table(#[from] BadManifest),
 }
 
 /// Reads one library.

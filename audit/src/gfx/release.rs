@@ -7,14 +7,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::identity::Identity;
+use crate::manifest::BadManifest;
+use crate::manifest::minors::{self, numbers};
 
-/// The table of minors, as it is built in.
-const BUILT_IN: &str = include_str!("../../../manifests/hsa/releases.json");
-/// Its name in messages.
-const BUILT_IN_NAME: &str = "manifests/hsa/releases.json";
 /// Longest `.info/version` that is believed, in bytes.
 const LONGEST_INFO: u64 = 256;
 
@@ -25,70 +23,6 @@ pub struct Release {
     pub version: String,
     /// What it was read from.
     pub evidence: String,
-}
-
-/// A line of the table: a minor of the file's name and the releases that carry it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Minor {
-    /// The library.
-    pub library: String,
-    /// First two numbers after `.so.`.
-    pub minor: String,
-    /// One release line, or the first and last.
-    pub release: String,
-    /// Where that is known from.
-    pub source: String,
-}
-
-/// A table that cannot be used: which entry breaks which rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {entry}: {rule}")]
-pub struct BadTable {
-    /// The table's name.
-    pub file: String,
-    /// The entry.
-    pub entry: String,
-    /// The rule it breaks.
-    pub rule: String,
-}
-
-/// Reads and checks a table.
-pub fn parse_table(file: &str, text: &str) -> Result<Vec<Minor>, BadTable> {
-    let bad = |entry: String, rule: &str| BadTable { file: file.into(), entry, rule: rule.into() };
-    let table: Vec<Minor> = serde_json::from_str(text).map_err(|error| bad(format!("line {}", error.line()), &error.to_string()))?;
-    let mut previous = None;
-    for (index, row) in table.iter().enumerate() {
-        let entry = || format!("entry {} ({})", index + 1, row.minor);
-        if row.library != "libhsa-runtime64" {
-            return Err(bad(entry(), "library is libhsa-runtime64: the others carry the release in their names"));
-        }
-        let Some(minor) = numbers(&row.minor).filter(|numbers| numbers.len() == 2) else {
-            return Err(bad(entry(), "minor is two numbers, as in 1.18"));
-        };
-        let ends: Option<Vec<_>> = row.release.split('-').map(|end| numbers(end).filter(|numbers| numbers.len() == 2)).collect();
-        if !ends.is_some_and(|ends| ends.len() <= 2 && ends.is_sorted_by(|first, last| first < last)) {
-            return Err(bad(entry(), "release is a line (6.4) or a first and a last one (6.2-6.3)"));
-        }
-        if row.source.trim().is_empty() {
-            return Err(bad(entry(), "source says where the line is known from"));
-        }
-        if previous.is_some_and(|previous| previous >= minor) {
-            return Err(bad(entry(), "entries stand in ascending order, each minor once"));
-        }
-        previous = Some(minor);
-    }
-    Ok(table)
-}
-
-/// The built-in table.
-pub fn built_in() -> Result<Vec<Minor>, BadTable> {
-    parse_table(BUILT_IN_NAME, BUILT_IN)
-}
-
-/// `1.18` as [1, 18]; digits and dots only, no number longer than a `u32`.
-fn numbers(text: &str) -> Option<Vec<u32>> {
-    text.split('.').map(|part| part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?).collect()
 }
 
 /// What is known about a library before its release is looked for.
@@ -105,7 +39,7 @@ pub struct Facts<'a> {
 }
 
 /// The best evidence for a library's release, exact ones first.
-pub fn find(facts: Facts<'_>) -> Result<Option<Release>, BadTable> {
+pub fn find(facts: Facts<'_>) -> Result<Option<Release>, BadManifest> {
     if facts.identity == Identity::Other {
         return Ok(None);
     }
@@ -160,7 +94,7 @@ fn installed(canonical: &Path) -> Option<Release> {
     Some(Release { evidence: format!("it is installed under rocm-{version}"), version })
 }
 
-fn rocr(name: &str, suffix: Option<&[u32]>, build_id: Option<&str>) -> Result<Option<Release>, BadTable> {
+fn rocr(name: &str, suffix: Option<&[u32]>, build_id: Option<&str>) -> Result<Option<Release>, BadManifest> {
     let stamp = build_id.and_then(|id| numbers(id.split('-').next()?));
     let named = suffix.filter(|suffix| suffix.len() >= 2);
     let (numbers, evidence) = match (stamp.as_deref(), named) {
@@ -169,8 +103,8 @@ fn rocr(name: &str, suffix: Option<&[u32]>, build_id: Option<&str>) -> Result<Op
         _ => return Ok(None),
     };
     let minor = format!("{}.{}", numbers[0], numbers[1]);
-    let row = built_in()?.into_iter().find(|row| row.minor == minor);
-    Ok(row.map(|row| Release { evidence: format!("{evidence}, and ROCm {} has {minor} ({BUILT_IN_NAME})", row.release), version: row.release }))
+    let row = minors::embedded()?.into_iter().find(|row| row.minor == minor);
+    Ok(row.map(|row| Release { evidence: format!("{evidence}, and ROCm {} has {minor} ({})", row.release, minors::FILE), version: row.release }))
 }
 
 /// HIP's file is named by its release line, and its newest version node by the line that last added a function.

@@ -10,6 +10,7 @@
 pub mod acceptance;
 pub mod glibc;
 pub mod interposed;
+pub mod minors;
 pub mod schema;
 pub mod table;
 

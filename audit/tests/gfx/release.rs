@@ -1,6 +1,6 @@
 //! Evidence for a release.
 
-use vrocm_audit::gfx::release::{built_in, parse_table};
+use vrocm_audit::manifest::minors::{embedded, read};
 
 use crate::stand_in::{HIP, ROCR, StandIn, scan};
 
@@ -60,7 +60,7 @@ fn hip_by_its_name() {
 
 #[test]
 fn a_bad_table_is_refused_by_file_entry_and_rule() {
-    assert!(built_in().is_ok_and(|table| table.len() >= 13));
+    assert!(embedded().is_ok_and(|table| table.len() >= 13));
     let row = |minor: &str, release: &str, source: &str| {
         format!("{{\"library\":\"libhsa-runtime64\",\"minor\":\"{minor}\",\"release\":\"{release}\",\"source\":\"{source}\"}}")
     };
@@ -76,7 +76,7 @@ fn a_bad_table_is_refused_by_file_entry_and_rule() {
         (format!("[{}]", row("1.5", "5.0", " ")), "entry 1", "source"),
         (format!("[{good},{good}]"), "entry 2", "ascending"),
     ] {
-        let error = parse_table("t.json", &text).unwrap_err();
+        let error = read("t.json", &text).unwrap_err();
         assert!(error.file == "t.json" && error.entry.contains(entry) && error.rule.contains(rule), "{text}: {error}");
     }
 }
