@@ -99,7 +99,7 @@ fn two_layers(source: &str, shim_names: &[&str], shim_map: Option<&str>) -> Outc
     stub(
         dir,
         "libhsa-runtime64.so.1",
-        &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free", "hsa_brand_new"],
+        &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free", "hsa_amd_memory_unlock", "hsa_brand_new"],
         Some("ROCR_1 { global: hsa*; local: *; };"),
         &["-Wl,-soname,libhsa-runtime64.so.1"],
     );
@@ -116,6 +116,23 @@ fn what_every_sink_holds_is_covered_below() {
     // Managed memory and the reported size do not pass there.
     assert_eq!(outcome.export("hipMallocManaged")["label"], "open");
     assert_eq!(outcome.export("hipMemGetInfo")["label"], "open");
+}
+
+#[test]
+fn a_sink_that_gives_back_host_memory_need_not_be_held() {
+    let unlock = format!("int hsa_amd_memory_unlock(void); int hipInit(void){{return hsa_amd_memory_unlock();}}{TWO_LAYERS}");
+    let outcome = two_layers(&unlock, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(outcome.export("hipMalloc")["label"], "covered-below");
+}
+
+#[test]
+fn what_is_taken_elsewhere_is_not_covered_below() {
+    let limit = format!("int hipDeviceSetLimit(void){{return 0;}}{TWO_LAYERS}");
+    let outcome = two_layers(&limit, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(
+        (outcome.export("hipMalloc")["label"].as_str(), outcome.export("hipDeviceSetLimit")["label"].as_str()),
+        (Some("covered-below"), Some("open"))
+    );
 }
 
 #[test]
@@ -170,7 +187,6 @@ fn an_acceptance_covers_its_door_and_only_that() {
 fn an_acceptance_that_does_not_fit_is_a_finding_and_covers_nothing() {
     for (acceptance, check) in [
         (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2026-01-01", "releases": ["6.4"]}"#, "stale-acceptance"),
-        (r#"{"family": "hsa", "export": "hipMalloc", "reason": "r", "since": "2026-01-01"}"#, "stale-acceptance"),
         (r#"{"family": "hip", "export": "hipMalloc", "reason": "r", "since": "2020-01-01", "until": "2020-12-31"}"#, "expired-acceptance"),
     ] {
         let outcome = accepted(acceptance);
@@ -178,6 +194,9 @@ fn an_acceptance_that_does_not_fit_is_a_finding_and_covers_nothing() {
         assert!(outcome.found(check, "hipMalloc"), "{acceptance}");
         assert_eq!(outcome.exit, 1);
     }
+    let other = accepted(r#"{"family": "hsa", "export": "hipMalloc", "reason": "r", "since": "2026-01-01"}"#);
+    assert_eq!(other.export("hipMalloc")["label"], "open", "another family's acceptance");
+    assert!(!other.found("stale-acceptance", "hipMalloc"), "its runtimes were not audited");
     let stale = accepted(r#"{"family": "hip", "export": "hipFree", "reason": "it is interposed", "since": "2026-01-01"}"#);
     assert!(stale.found("stale-acceptance", "hipFree"));
 }

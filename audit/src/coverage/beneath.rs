@@ -1,13 +1,14 @@
 //! Whether the shim holds a runtime from beneath: at the imports through which the runtime itself takes device memory.
 //!
-//! An export that is not interposed is still held if *every* allocating import of the whole runtime is interposed and is bound by a
-//! relocation that a preload wins. One import short, or none known, and nothing is said to be covered.
+//! An export that is not interposed is still held if *every* import of the whole runtime that moves memory of the card is interposed and
+//! is bound by a relocation that a preload wins. One import short, or none known, and nothing is said to be covered.
 
 use serde::Serialize;
 
 use super::shim::Match;
 use super::{Context, Runtime, Shim};
 use crate::manifest::Class;
+use crate::manifest::schema::Undoes;
 
 /// What was found beneath.
 #[derive(Debug, Clone, Serialize)]
@@ -59,7 +60,12 @@ pub(super) fn judge(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_
             verdict.open.push(Gap { name: import.name.clone(), reason: "in no manifest of the family beneath".into() });
             continue;
         };
-        let moves_memory = matches!(judged.class, Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc | Class::Free);
+        let undoes = beneath.row(&import.name).and_then(|row| row.undoes);
+        let moves_memory = match judged.class {
+            Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc => true,
+            Class::Free => !undoes.is_some_and(Undoes::leaves_the_card_alone),
+            _ => false,
+        };
         if !moves_memory || !context.table.rule(judged.class, judged.size).must_interpose {
             continue;
         }

@@ -102,7 +102,8 @@ pub(super) fn label(
         let label = if rule.accepted { Label::Accepted } else { Label::OutOfScope };
         return done(label, false, rule.why.clone());
     }
-    if rule.coverable_below && beneath.holds() {
+    let elsewhere = runtime.family.row(&export.name).is_some_and(|row| row.elsewhere);
+    if rule.coverable_below && beneath.holds() && !elsewhere {
         return done(Label::CoveredBelow, true, "every allocating import of the runtime is interposed by the shim".into());
     }
     let accepted = context

@@ -118,7 +118,7 @@ pub fn audit(runtimes: &[Runtime<'_>], shim: &Shim<'_>, context: &Context<'_>) -
     for runtime in runtimes {
         subjects.push(audit_one(runtime, shim, context, &mut used, &mut findings));
     }
-    check_acceptances(context, &used, &mut findings);
+    check_acceptances(runtimes, context, &used, &mut findings);
     (subjects, findings)
 }
 
@@ -184,14 +184,15 @@ fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
     Some(NewSince { release: before.release, exports })
 }
 
-fn check_acceptances(context: &Context<'_>, used: &[bool], findings: &mut Vec<Finding>) {
+/// Acceptances that are over, and those that match nothing in the families that were audited.
+fn check_acceptances(runtimes: &[Runtime<'_>], context: &Context<'_>, used: &[bool], findings: &mut Vec<Finding>) {
     for (entry, used) in context.acceptances.entries.iter().zip(used) {
         let file = context.acceptances.file.as_str();
         let subject = entry.subject();
         if entry.expired(context.today) {
             let message = format!("the acceptance of {subject} ended on {}: close the door, or argue for it anew", entry.until.unwrap_or_default());
             findings.push(checks::EXPIRED_ACCEPTANCE.finding(file, message).symbol(subject).evidence("reason", entry.reason.as_str()));
-        } else if !used {
+        } else if !used && runtimes.iter().any(|runtime| runtime.family.name() == entry.family) {
             let message = format!("the acceptance of {subject} ({}) matches no open door in any audited runtime: remove it", entry.family);
             findings.push(checks::STALE_ACCEPTANCE.finding(file, message).symbol(subject).evidence("reason", entry.reason.as_str()));
         }

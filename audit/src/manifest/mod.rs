@@ -39,7 +39,7 @@ mod embedded {
     use super::Embedded;
     // Which of the names a table uses depends on the judgements.
     #[allow(clippy::enum_glob_use, reason = "which variants are used depends on the judgements")]
-    use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*};
+    use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*, Undoes::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
 }
 

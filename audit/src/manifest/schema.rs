@@ -234,6 +234,9 @@ pub struct Judgement {
     /// For `free`: what it undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<Undoes>,
+    /// Memory that it leads to without any import of the runtime showing it: where that is taken instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
     /// Versions in which the class differs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_version: Vec<VersionClass>,
@@ -244,6 +247,13 @@ pub struct Judgement {
     /// Anything a reader should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+impl Undoes {
+    /// True for what takes no memory of the card that is charged to this process: host memory, an import, addresses.
+    pub fn leaves_the_card_alone(self) -> bool {
+        matches!(self, Self::Host | Self::Import | Self::Reserve)
+    }
 }
 
 /// What a `free` undoes.
@@ -408,6 +418,10 @@ pub struct Row {
     pub class: Class,
     /// For `indirect-alloc`.
     pub size: Option<Size>,
+    /// For `free`.
+    pub undoes: Option<Undoes>,
+    /// True if memory is taken where no import of the runtime shows it.
+    pub elsewhere: bool,
     /// Releases with another class.
     pub by_version: &'static [(Release, Class, Option<Size>)],
     /// Start and end of the entry in the text of its file, in bytes.
@@ -433,6 +447,8 @@ pub fn rows(file: &str, text: &str) -> Result<Vec<Row>, BadManifest> {
             name: entry.name.leak(),
             class: entry.class,
             size: entry.size,
+            undoes: entry.undoes,
+            elsewhere: entry.elsewhere.is_some(),
             by_version: by_version.leak(),
             span: (from as u32, (from + line.len()) as u32),
         });
