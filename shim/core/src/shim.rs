@@ -9,7 +9,7 @@
 //! Nothing is held between the two halves but a number of bytes: the driver may call back into the shim, other threads go on, a
 //! death in between leaves bytes that others reclaim.
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
@@ -101,6 +101,23 @@ pub fn start() {
     });
 }
 
+/// A variable of the environment as it is now, for what a runtime reads when it starts.
+pub fn environment(name: &[u8]) -> Option<&'static [u8]> {
+    // SAFETY: libc's own array and strings, which end as C says; null before libc has set them.
+    unsafe {
+        let mut next = environ;
+        while let Some(&entry) = next.as_ref()
+            && !entry.is_null()
+        {
+            if let Some([b'=', value @ ..]) = CStr::from_ptr(entry).to_bytes().strip_prefix(name) {
+                return Some(value);
+            }
+            next = next.add(1);
+        }
+    }
+    None
+}
+
 fn quota(card: &CardOf) -> Result<u64, Refusal> {
     let Some(config) = config() else { return Err(Refusal::Ledger(Trouble::Busy)) };
     match config.figure(card.ids, card.position) {
@@ -116,6 +133,11 @@ fn ledger(card: &CardOf) -> Result<(Ledger, Card), Refusal> {
     let ledger = state.process.attach(path).map_err(Refusal::Ledger)?;
     let id = card.ids.first().copied().ok_or(Refusal::NoFigure)?;
     Ok((ledger, ledger.card(id).map_err(Refusal::Ledger)?))
+}
+
+/// The number of a card in the ledger, as reservations carry it. `None`: there is no ledger.
+pub fn index(card: &CardOf) -> Option<u8> {
+    ledger(card).ok().map(|(_, place)| place.index())
 }
 
 /// Reserves `bytes` of a card. A refusal has been said on standard error, where it is the first of its kind.
@@ -136,6 +158,11 @@ pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal
 }
 
 impl Reserved {
+    /// The card's number in the ledger.
+    pub fn card(&self) -> u8 {
+        self.card.index()
+    }
+
     /// Bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -151,6 +178,21 @@ impl Reserved {
         }
         self.ledger.commit(self.card, bytes.min(self.bytes));
         charge_key(&self.ledger, key, Entry::new(self.card.index(), kind, bytes));
+    }
+
+    /// Takes all of this reservation as charged, on top of what is charged under `key` already.
+    pub fn add(self, key: Key, kind: u8) {
+        let Some(state) = STATE.get() else { return };
+        self.ledger.commit(self.card, self.bytes);
+        let mut bytes = self.bytes;
+        loop {
+            bytes = bytes.saturating_add(state.table.take(key).map_or(0, |entry| entry.bytes));
+            match state.table.insert(key, Entry::new(self.card.index(), kind, bytes)) {
+                // Somebody put a part in between, and ours took its place: it is added in the next round.
+                Ok(Some(between)) => bytes = between.bytes,
+                _ => return,
+            }
+        }
     }
 
     /// Splits bytes off, for a part that is committed or cancelled on its own. At most what is reserved.

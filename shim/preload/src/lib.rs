@@ -10,6 +10,7 @@
 //! What the exports do is in `vrocm_core`.
 #![no_std]
 
+mod exports;
 mod memory;
 
 use vrocm_core::shim;

@@ -27,6 +27,9 @@ struct PhdrInfo {
     name: *const c_char,
     headers: *const Phdr,
     count: u16,
+    /// Objects that were ever added and removed; glibc and musl both have them since long before anything that we run on.
+    added: u64,
+    removed: u64,
 }
 
 #[repr(C)]
@@ -48,6 +51,7 @@ const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 
 /// An object in the process.
+#[derive(Clone, Copy)]
 pub struct Object {
     base: u64,
     name: *const c_char,
@@ -62,6 +66,20 @@ pub struct Object {
     definitions: u64,
     definition_count: u64,
     soname: Option<u64>,
+    dynamic: u64,
+}
+
+/// Changes whenever an object was loaded or unloaded.
+pub fn generation() -> u64 {
+    unsafe extern "C" fn call(info: *mut PhdrInfo, _size: usize, data: *mut c_void) -> c_int {
+        // SAFETY: `data` is the number below; `info` is the loader's.
+        unsafe { *data.cast::<u64>() = (*info).added.wrapping_add((*info).removed) };
+        1
+    }
+    let mut changes = 0_u64;
+    // SAFETY: the number outlives the call.
+    unsafe { dl_iterate_phdr(call, (&raw mut changes).cast()) };
+    changes
 }
 
 /// Visits the objects in load order until `visit` answers `true`. `visit` must not open or close libraries.
@@ -124,6 +142,7 @@ impl Object {
             definitions: 0,
             definition_count: 0,
             soname: None,
+            dynamic,
         };
         let mut entry = dynamic as *const [u64; 2];
         loop {
@@ -175,6 +194,34 @@ impl Object {
     /// `DT_SONAME`; empty where there is none.
     pub fn soname(&self) -> &[u8] {
         self.soname.and_then(|offset| self.string(offset)).unwrap_or_default()
+    }
+
+    /// True if it names `soname` among what it needs (`DT_NEEDED`).
+    pub fn needs(&self, soname: &[u8]) -> bool {
+        let mut entry = self.dynamic as *const [u64; 2];
+        loop {
+            // SAFETY: the loader has walked this array to its end mark.
+            let [tag, value] = unsafe { *entry };
+            if tag == 0 {
+                return false;
+            }
+            if tag == 1 && self.string(value) == Some(soname) {
+                return true;
+            }
+            // SAFETY: as above.
+            entry = unsafe { entry.add(1) };
+        }
+    }
+
+    /// A number that tells it from another file at the same place.
+    pub fn mark(&self) -> usize {
+        let words = [self.dynamic, self.strings, self.string_bytes, self.symbols, self.gnu_hash, self.hash];
+        words.iter().fold(0_u64, |mark, &word| mark.rotate_left(9) ^ word.wrapping_sub(self.base)) as usize
+    }
+
+    /// Lowest and one past the highest address of its segments.
+    pub fn range(&self) -> (usize, usize) {
+        (self.range.0 as usize, self.range.1 as usize)
     }
 
     /// True if the symbol is defined here, whatever its version: how a runtime is recognised that was renamed.

@@ -1,0 +1,1 @@
+//! What hands out entry points.
