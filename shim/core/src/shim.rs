@@ -13,6 +13,7 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
+use crate::interpose::credit;
 use crate::ledger::layout::{Counter, ROWS};
 use crate::ledger::protocol::Full;
 use crate::ledger::trouble::Trouble;
@@ -33,6 +34,8 @@ unsafe extern "C" {
 pub struct State {
     process: Process,
     table: Table,
+    /// What is to be remembered under a key and is no charge.
+    notes: Table,
     /// What was counted before the process had a slot, or without one.
     counters: [Counter; ROWS],
 }
@@ -68,6 +71,8 @@ pub enum Refusal {
     BadFigure(Option<Source>),
     /// There is no ledger.
     Ledger(Trouble),
+    /// More than 64 bits can say.
+    NoSuchSize,
 }
 
 /// Reserved bytes, between admission and the driver's answer.
@@ -144,17 +149,25 @@ pub fn index(card: &CardOf) -> Option<u8> {
 ///
 /// `mine`: bytes that this thread has reserved in an outer call whose driver call made this one.
 pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
-    let admitted = quota(card).and_then(|quota| {
-        let (ledger, place) = ledger(card)?;
-        match ledger.reserve(place, bytes, quota, mine) {
-            Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
-            Err(Full { used }) => Err(Refusal::Full { used, quota }),
-        }
-    });
+    let admitted = try_reserve(card, bytes, mine);
     if let Err(refusal) = &admitted {
-        say(card, bytes, refusal);
+        say_refusal(card, bytes, refusal);
     }
     admitted
+}
+
+/// The same, and nothing is said: the caller has another way, or says it itself ([`say_refusal`]).
+pub fn try_reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
+    let quota = quota(card)?;
+    let (ledger, place) = ledger(card)?;
+    if bytes > quota {
+        // Never bid: so large a number could wrap somebody's sum.
+        return Err(Refusal::Full { used: ledger.used(place), quota });
+    }
+    match ledger.reserve(place, bytes, quota, mine) {
+        Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
+        Err(Full { used }) => Err(Refusal::Full { used, quota }),
+    }
 }
 
 impl Reserved {
@@ -273,6 +286,11 @@ impl Claimed {
         }
     }
 
+    /// The driver has not, and the key was claimed because its counts came to 0: they were these before.
+    pub fn restore_counted(self, refs: u32, uses: u32) {
+        Self { entry: Entry { refs, uses, ..self.entry }, ..self }.restore();
+    }
+
     /// The driver has not: the charge stays.
     pub fn restore(self) {
         if let Some(state) = STATE.get() {
@@ -281,13 +299,32 @@ impl Claimed {
     }
 }
 
+/// Remembers a number under a key: no charge. `of`: a small number that goes with it.
+pub fn note(key: Key, value: u64, of: u8) {
+    if let Some(state) = STATE.get() {
+        let _ = state.notes.insert(key, Entry::new(of, 0, value));
+    }
+}
+
+/// What was remembered under a key.
+pub fn noted(key: Key) -> Option<(u64, u8)> {
+    STATE.get()?.notes.find(key).map(|entry| (entry.bytes, entry.card))
+}
+
+/// Forgets what was remembered, and answers it.
+pub fn forget(key: Key) -> Option<u64> {
+    STATE.get()?.notes.take(key).map(|entry| entry.bytes)
+}
+
 /// What to report of a card whose driver says `total` and `free` bytes: never more than the card has, nor than can be had.
 ///
 /// A card without a quota, or without a ledger, is refused everything: it reports its size, and nothing free.
 pub fn room(card: &CardOf, total: u64, free: u64) -> (u64, u64) {
     let Ok(quota) = quota(card) else { return (total, 0) };
     let Ok((ledger, place)) = ledger(card) else { return (total.min(quota), 0) };
-    (total.min(quota), free.min(quota.saturating_sub(ledger.used(place))))
+    // What this thread's own call has reserved is there for it: a runtime asks in the middle of an allocation.
+    let used = ledger.used(place).saturating_sub(credit::in_flight(place.index()));
+    (total.min(quota), free.min(quota.saturating_sub(used)))
 }
 
 /// Counts a call of an entry point. `row`: its number in the table of entry points.
@@ -334,14 +371,14 @@ fn add(row: usize, change: impl Fn(&Counter)) {
 }
 
 /// Says a refusal: one for want of room a few times per process, every other reason once.
-fn say(card: &CardOf, bytes: u64, refusal: &Refusal) {
+pub fn say_refusal(card: &CardOf, bytes: u64, refusal: &Refusal) {
     static ROOM: Said = Said::new();
     static NO_FIGURE: Said = Said::new();
     static BAD_FIGURE: Said = Said::new();
     static LEDGER: Said = Said::new();
     static STRAY: Said = Said::new();
     let (said, times) = match refusal {
-        Refusal::Full { .. } => (&ROOM, 8),
+        Refusal::Full { .. } | Refusal::NoSuchSize => (&ROOM, 8),
         Refusal::NoFigure => (&NO_FIGURE, 1),
         Refusal::BadFigure(_) => (&BAD_FIGURE, 2),
         Refusal::Ledger(_) => (&LEDGER, 2),
@@ -368,6 +405,9 @@ fn show(text: &mut Text, refusal: &Refusal) {
     match refusal {
         Refusal::Full { used, quota } => {
             text.size(*used).str(" of its quota of ").size(*quota).str(" in use");
+        }
+        Refusal::NoSuchSize => {
+            text.str("no card has as much");
         }
         Refusal::NoFigure => {
             text.str("no VROCM_DEVICE_MEMORY_LIMIT gives it a quota");
