@@ -119,7 +119,7 @@ impl AllocNodeParams {
 
 /// Where `hipGraphNodeParams` (6.4 on) holds the parameters of an alloc node; its type is its first word.
 pub const NODE_PARAMS_ALLOC: usize = 16;
-/// `hipGraphNodeTypeGraph`: a child graph.
+/// `hipGraphNodeTypeGraph`: a child graph. Another number in 5.2, which has no alloc nodes.
 pub const NODE_CHILD: i32 = 4;
 /// `hipGraphNodeTypeMemAlloc`
 pub const NODE_ALLOC: i32 = 10;

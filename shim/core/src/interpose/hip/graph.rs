@@ -209,7 +209,7 @@ pub unsafe fn destroy(call: &Call, real: unsafe extern "C" fn(*mut c_void) -> St
 
 /// Adds up the alloc nodes of a graph and of its children.
 fn add_up(call: &Call, graph: *mut c_void, depth: u32, sum: &mut Sum) {
-    if graph.is_null() || depth == 0 {
+    if graph.is_null() || depth == 0 || !own::has_alloc_nodes(call) {
         return;
     }
     each_node(call, graph, |node| match own::node_type(call, node) {

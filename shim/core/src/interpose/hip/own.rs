@@ -136,6 +136,11 @@ pub(super) fn node_type(call: &Call, node: *mut c_void) -> Option<i32> {
     answer(-1, |place| unsafe { get(node, place) })
 }
 
+/// True if graphs of this runtime can allocate. 5.2's cannot, and it numbers the kinds of nodes otherwise.
+pub(super) fn has_alloc_nodes(call: &Call) -> bool {
+    call.runtime.helper(Helper::GraphMemAllocNodeGetParams).is_some()
+}
+
 /// The parameters of an alloc node.
 pub(super) fn alloc_node(call: &Call, node: *mut c_void) -> Option<AllocNodeParams> {
     let get = own!(call, GraphMemAllocNodeGetParams, fn(*mut c_void, *mut AllocNodeParams))?;
