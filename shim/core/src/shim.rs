@@ -257,13 +257,66 @@ pub fn claim(key: Key) -> Option<Claimed> {
     Some(Claimed { entry, key })
 }
 
-/// Changes the counts of a key before the driver does; when both come to 0 the key is claimed. `None`: it stays, or nothing was
-/// charged for it. If the driver then fails, restore what was claimed, or count back.
-pub fn count(key: Key, refs: i32, uses: i32) -> Option<Claimed> {
-    match STATE.get()?.table.count(key, refs, uses) {
-        Counted::Gone(entry) => Some(Claimed { entry, key }),
-        Counted::Kept(_) | Counted::Unknown => None,
+/// What [`count`] did.
+#[must_use]
+pub enum Count {
+    /// Nothing was charged for the key.
+    Unknown,
+    /// It stays charged.
+    Kept,
+    /// Both counts came to 0, and it was claimed.
+    Gone(Claimed),
+}
+
+/// Changes the counts of a key before the driver does; when both come to 0 the key is claimed. If the driver then fails:
+/// [`uncount`].
+pub fn count(key: Key, refs: i32, uses: i32) -> Count {
+    match STATE.get().map(|state| state.table.count(key, refs, uses)) {
+        Some(Counted::Gone(entry)) => Count::Gone(Claimed { entry, key }),
+        Some(Counted::Kept(_)) => Count::Kept,
+        Some(Counted::Unknown) | None => Count::Unknown,
     }
+}
+
+/// Takes back what [`count`] has done with the same numbers.
+pub fn uncount(counted: Count, key: Key, refs: i32, uses: i32) {
+    match counted {
+        Count::Unknown => {}
+        // Nobody else can bring it to 0 meanwhile but the driver's own order of calls.
+        Count::Kept => drop_claim(count(key, -refs, -uses)),
+        Count::Gone(mut claimed) => {
+            claimed.entry.refs = refs.unsigned_abs();
+            claimed.entry.uses = uses.unsigned_abs();
+            claimed.restore();
+        }
+    }
+}
+
+/// What came to 0 is given back: somebody else has freed it for good.
+pub fn drop_claim(counted: Count) {
+    if let Count::Gone(claimed) = counted {
+        claimed.release();
+    }
+}
+
+/// Kind of an entry that is no charge but a note: its bytes are a number that the caller wants back.
+const NOTE: u8 = 0xff;
+
+/// Notes a number under a key that nothing is ever charged under.
+pub fn note(key: Key, number: u64) {
+    if let Some(state) = STATE.get() {
+        let _ = state.table.insert(key, Entry::new(0, NOTE, number));
+    }
+}
+
+/// Takes a note back.
+pub fn take_note(key: Key) -> Option<u64> {
+    STATE.get()?.table.take(key).map(|entry| entry.bytes)
+}
+
+/// Reads a note.
+pub fn read_note(key: Key) -> Option<u64> {
+    find(key).map(|entry| entry.bytes)
 }
 
 /// The entry of a key.
@@ -275,7 +328,7 @@ pub fn find(key: Key) -> Option<Entry> {
 pub fn release_all(wanted: impl Fn(&Entry) -> bool) {
     let Some(state) = STATE.get() else { return };
     let Some(ledger) = state.process.attached() else { return };
-    state.table.take_all(wanted, |entry| ledger.release(Card::from_index(entry.card), entry.bytes));
+    state.table.take_all(|entry| entry.kind != NOTE && wanted(entry), |entry| ledger.release(Card::from_index(entry.card), entry.bytes));
 }
 
 impl Claimed {
