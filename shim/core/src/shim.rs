@@ -34,8 +34,6 @@ unsafe extern "C" {
 pub struct State {
     process: Process,
     table: Table,
-    /// What is to be remembered under a key and is no charge.
-    notes: Table,
     /// What was counted before the process had a slot, or without one.
     counters: [Counter; ROWS],
 }
@@ -339,34 +337,12 @@ impl Claimed {
         }
     }
 
-    /// The driver has not, and the key was claimed because its counts came to 0: they were these before.
-    pub fn restore_counted(self, refs: u32, uses: u32) {
-        Self { entry: Entry { refs, uses, ..self.entry }, ..self }.restore();
-    }
-
     /// The driver has not: the charge stays.
     pub fn restore(self) {
         if let Some(state) = STATE.get() {
             let _ = state.table.insert(self.key, self.entry);
         }
     }
-}
-
-/// Remembers a number under a key: no charge. `of`: a small number that goes with it.
-pub fn note(key: Key, value: u64, of: u8) {
-    if let Some(state) = STATE.get() {
-        let _ = state.notes.insert(key, Entry::new(of, 0, value));
-    }
-}
-
-/// What was remembered under a key.
-pub fn noted(key: Key) -> Option<(u64, u8)> {
-    STATE.get()?.notes.find(key).map(|entry| (entry.bytes, entry.card))
-}
-
-/// Forgets what was remembered, and answers it.
-pub fn forget(key: Key) -> Option<u64> {
-    STATE.get()?.notes.take(key).map(|entry| entry.bytes)
 }
 
 /// What to report of a card whose driver says `total` and `free` bytes: never more than the card has, nor than can be had.

@@ -19,7 +19,7 @@ const NEAR: usize = 16;
 struct Slot {
     thread: AtomicUsize,
     bytes: AtomicU64,
-    /// `card << 3 | refused << 2 | fired << 1 | has a card`
+    /// `card << 4 | expects managed << 3 | refused << 2 | fired << 1 | has a card`
     state: AtomicU64,
     /// Bytes of managed memory that showed beneath, and their card; the HIP call charges them.
     managed: AtomicU64,
@@ -29,7 +29,8 @@ struct Slot {
 const HAS_CARD: u64 = 1;
 const FIRED: u64 = 2;
 const REFUSED: u64 = 4;
-const CARD: u32 = 3;
+const MANAGES: u64 = 8;
+const CARD: u32 = 4;
 
 #[repr(C)]
 struct Credits {
@@ -101,6 +102,13 @@ pub fn begin() -> Option<Credit> {
 }
 
 impl Credit {
+    /// Says that the call charges managed memory that shows beneath it.
+    pub fn expect_managed(&self) {
+        if let Some(slot) = self.slot {
+            slot.state.store(slot.state.load(Relaxed) | MANAGES, Relaxed);
+        }
+    }
+
     /// Hands a reservation down to what the call does beneath. Comes back if there is no room to note it.
     pub fn grant(&self, reserved: Reserved) -> Option<Reserved> {
         let Some(slot) = self.slot else { return Some(reserved) };
@@ -146,10 +154,13 @@ pub fn refuse() {
 /// Leaves managed memory that shows beneath to the HIP call above, which charges it and gives it back. Answers the bytes that the
 /// call has not reserved; the caller reserves them and hands them over ([`manage_more`]).
 ///
-/// `None`: there is no HIP call above, or it has to do with another card.
+/// `None`: there is no HIP call above that charges managed memory, or it has to do with another card.
 pub fn manage(card: u8, bytes: u64) -> Option<u64> {
     let slot = mine()?;
     let (state, managed) = (slot.state.load(Relaxed), slot.managed.load(Relaxed));
+    if state & MANAGES == 0 {
+        return None;
+    }
     let other = state & HAS_CARD != 0 && (state >> CARD) as u8 != card;
     if other || managed != 0 && slot.managed_card.load(Relaxed) != u64::from(card) {
         return None;

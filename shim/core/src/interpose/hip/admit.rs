@@ -17,7 +17,6 @@ use crate::interpose::credit::{self, Left};
 use crate::interpose::keys::{self, kind};
 use crate::interpose::{Call, hsa};
 use crate::shim::{self, Refusal, Reserved};
-use crate::table::Key;
 
 /// Under what the bytes go that nothing beneath has charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub enum Keep {
     Alone,
     /// Under what was made, in any case: managed memory, of which HSA sees only the beginning.
     Always,
-    /// With what this handle has been charged already, as far as the layer beneath has seen managed memory made.
+    /// In any case, with what this handle has been charged already.
     AddTo(*mut c_void),
 }
 
@@ -81,6 +80,9 @@ pub fn take(call: &Call, want: Want, valid: bool, driver: impl FnOnce() -> Statu
     };
     // Comes back where there is no room to note it; then the layer beneath charges by itself, and this is given back.
     let unnoted = outer.grant(reserved);
+    if want.keep != Keep::Alone {
+        outer.expect_managed();
+    }
     let status = driver();
     let Left { reserved, fired, refused, managed } = outer.end();
     let rest = unnoted.or(reserved);
@@ -101,9 +103,8 @@ pub fn take(call: &Call, want: Want, valid: bool, driver: impl FnOnce() -> Statu
 
 fn settle(call: &Call, keep: Keep, address: *mut c_void, bytes: u64, rest: Option<Reserved>, managed: Option<Reserved>, fired: bool) {
     let here = match keep {
-        Keep::Always => true,
+        Keep::Always | Keep::AddTo(_) => true,
         Keep::Alone => !fired && !call.runtime.is_above_hsa(),
-        Keep::AddTo(_) => managed.is_none() && !call.runtime.is_above_hsa(),
     };
     let joined = match (rest, managed) {
         (Some(mut rest), Some(managed)) if here => {
@@ -139,9 +140,18 @@ fn settle(call: &Call, keep: Keep, address: *mut c_void, bytes: u64, rest: Optio
 }
 
 /// Calls `driver` whose size nobody knows before: the layer beneath admits, and a failure after its refusal is out of memory.
-/// Managed memory that shows beneath meanwhile is charged to `owner`, which gives it back.
-pub fn within(call: &Call, driver: impl FnOnce() -> Status, owner: impl FnOnce() -> *mut c_void) -> Status {
+pub fn within(call: &Call, driver: impl FnOnce() -> Status) -> Status {
     let Some(outer) = credit::begin() else { return driver() };
+    let status = driver();
+    let Left { reserved, refused, .. } = outer.end();
+    reserved.into_iter().for_each(Reserved::cancel);
+    if status == SUCCESS { status } else { failed_beneath(call, status, refused) }
+}
+
+/// As [`within`]; managed memory that shows beneath meanwhile is charged to `owner`, which gives it back.
+pub fn within_owned(call: &Call, driver: impl FnOnce() -> Status, owner: impl FnOnce() -> *mut c_void) -> Status {
+    let Some(outer) = credit::begin() else { return driver() };
+    outer.expect_managed();
     let status = driver();
     let Left { reserved, refused, managed, .. } = outer.end();
     reserved.into_iter().for_each(Reserved::cancel);
@@ -172,26 +182,6 @@ pub fn give_back(call: &Call, address: *const c_void, driver: impl FnOnce() -> S
 pub fn give_back_all(call: &Call, device: i32) {
     let Some(index) = cards::device(call, device).and_then(|card| shim::index(&card.of())) else { return };
     shim::release_all(|entry| entry.card == index && matches!(entry.kind, kind::HIP | kind::MANAGED));
-}
-
-/// Remembers a number under a key; nothing is charged.
-pub fn note(key: Key, value: u64) {
-    note_of(key, value, 0);
-}
-
-/// The same, with the ordinal of a device.
-pub fn note_of(key: Key, value: u64, device: i32) {
-    shim::note(key, value, device as u8);
-}
-
-/// What was remembered.
-pub fn noted(key: Key) -> Option<(u64, i32)> {
-    shim::noted(key).map(|(value, device)| (value, i32::from(device)))
-}
-
-/// Forgets it, and answers it.
-pub fn forget(key: Key) -> Option<u64> {
-    shim::forget(key)
 }
 
 fn card(call: &Call, device: Option<i32>) -> Option<Known> {

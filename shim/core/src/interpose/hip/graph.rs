@@ -12,6 +12,7 @@ use super::abi::{AllocNodeParams, NODE_ALLOC, NODE_CHILD, NODE_PARAMS_ALLOC, SUC
 use super::admit::{self, Want};
 use super::own;
 use crate::interpose::{Call, keys};
+use crate::shim;
 use crate::sys::raw;
 
 /// How deep child graphs are followed; deeper ones are held beneath.
@@ -24,6 +25,17 @@ const NODES: usize = 64;
 struct Sum {
     device: Option<i32>,
     bytes: u64,
+}
+
+impl Sum {
+    /// As one number, to be noted: the device in the highest 16 bits.
+    fn packed(self) -> u64 {
+        u64::from(self.device.unwrap_or(0) as u16) << 48 | self.bytes.min((1 << 48) - 1)
+    }
+
+    fn unpacked(number: u64) -> Self {
+        Self { device: Some((number >> 48) as i32), bytes: number & ((1 << 48) - 1) }
+    }
 }
 
 type AddAlloc = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const *mut c_void, usize, *mut AllocNodeParams) -> Status;
@@ -63,10 +75,10 @@ pub unsafe fn add_node(
 
 unsafe fn added(call: &Call, node: *mut *mut c_void, params: *mut AllocNodeParams, driver: impl FnOnce() -> Status) -> Status {
     // SAFETY: the caller's own argument; null is allowed for.
-    let Some(asked) = (unsafe { params.as_ref() }) else { return admit::within(call, driver, core::ptr::null_mut) };
+    let Some(asked) = (unsafe { params.as_ref() }) else { return admit::within(call, driver) };
     let (bytes, device) = (asked.bytes as u64, asked.location.id);
     if own::major(call) >= 6 {
-        return admit::within(call, driver, core::ptr::null_mut);
+        return admit::within(call, driver);
     }
     // 5.x, and a runtime without HSA, which has no version: as if the memory were taken now.
     let want = Want { device: Some(device), ..Want::here(Some(bytes)) };
@@ -115,11 +127,11 @@ pub unsafe fn instantiate_with_params(
 unsafe fn instantiated(call: &Call, executable: *mut *mut c_void, graph: *mut c_void, driver: impl FnOnce() -> Status) -> Status {
     let mut sum = Sum::default();
     add_up(call, graph, DEPTH, &mut sum);
-    let status = admit::within(call, driver, core::ptr::null_mut);
+    let status = admit::within(call, driver);
     if status == SUCCESS && !executable.is_null() && sum.bytes != 0 {
         // SAFETY: on success the runtime has written there.
         let executable = unsafe { *executable };
-        admit::note_of(keys::graph(executable), sum.bytes, sum.device.unwrap_or(0));
+        shim::note(keys::graph(executable), sum.packed());
     }
     status
 }
@@ -136,13 +148,13 @@ pub unsafe fn update(
     let mut sum = Sum::default();
     add_up(call, graph, DEPTH, &mut sum);
     // SAFETY: the caller's own arguments, to the function they were meant for.
-    let status = admit::within(call, || unsafe { real(executable, graph, error_node, result) }, core::ptr::null_mut);
+    let status = admit::within(call, || unsafe { real(executable, graph, error_node, result) });
     if status == SUCCESS {
         let key = keys::graph(executable);
         if sum.bytes == 0 {
-            admit::forget(key);
+            shim::take_note(key);
         } else {
-            admit::note_of(key, sum.bytes, sum.device.unwrap_or(0));
+            shim::note(key, sum.packed());
         }
     }
     status
@@ -157,8 +169,8 @@ pub unsafe fn launch(
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
     let driver = || unsafe { real(executable, stream) };
-    let noted = admit::noted(keys::graph(executable)).filter(|_| own::major(call) >= 6);
-    let Some((bytes, device)) = noted else { return admit::within(call, driver, core::ptr::null_mut) };
+    let noted = shim::read_note(keys::graph(executable)).map(Sum::unpacked).filter(|_| own::major(call) >= 6);
+    let Some(Sum { bytes, device: Some(device) }) = noted else { return admit::within(call, driver) };
     let idle = own::graph_state(call, device).map(own::PoolState::idle);
     let least = idle.map(|idle| if idle >= bytes { 0 } else { bytes });
     let want = Want { device: Some(device), least, ..Want::here(Some(bytes)) };
@@ -168,7 +180,7 @@ pub unsafe fn launch(
 /// `hipGraphExecDestroy`
 pub unsafe fn destroy_executable(call: &Call, real: unsafe extern "C" fn(*mut c_void) -> Status, executable: *mut c_void) -> Status {
     // Before the runtime gives the address to another one.
-    admit::forget(keys::graph(executable));
+    shim::take_note(keys::graph(executable));
     // SAFETY: the caller's own argument, to the function it was meant for.
     let status = unsafe { real(executable) };
     if status != SUCCESS {
@@ -194,7 +206,7 @@ pub unsafe fn destroy(call: &Call, real: unsafe extern "C" fn(*mut c_void) -> St
         if admit::is_ours(node)
             && let Some(place) = next.next()
         {
-            *place = crate::shim::claim(keys::hip(node));
+            *place = shim::claim(keys::hip(node));
         }
     });
     let status = driver();

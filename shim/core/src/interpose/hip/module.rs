@@ -46,7 +46,7 @@ pub unsafe fn load_data_ex(
 }
 
 unsafe fn loaded(call: &Call, module: *mut *mut c_void, driver: impl FnOnce() -> Status) -> Status {
-    admit::within(call, driver, || {
+    admit::within_owned(call, driver, || {
         // SAFETY: on success the runtime has written there.
         if module.is_null() { core::ptr::null_mut() } else { unsafe { *module } }
     })
@@ -61,7 +61,7 @@ pub unsafe fn library_kernel(
     name: *const c_char,
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
-    admit::within(call, || unsafe { real(kernel, library, name) }, || library)
+    admit::within_owned(call, || unsafe { real(kernel, library, name) }, || library)
 }
 
 /// `hipLibraryGetKernelCount`
@@ -72,7 +72,7 @@ pub unsafe fn library_kernel_count(
     library: *mut c_void,
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
-    admit::within(call, || unsafe { real(count, library) }, || library)
+    admit::within_owned(call, || unsafe { real(count, library) }, || library)
 }
 
 /// `hipLibraryEnumerateKernels`
@@ -84,5 +84,5 @@ pub unsafe fn library_kernels(
     library: *mut c_void,
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
-    admit::within(call, || unsafe { real(kernels, count, library) }, || library)
+    admit::within_owned(call, || unsafe { real(kernels, count, library) }, || library)
 }

@@ -66,7 +66,7 @@ unsafe fn take(
     let major = own::major(call);
     if major != 5 && own::is_capturing(call, stream) {
         // It becomes a node; the memory is taken when the graph is launched. 5.x takes it here.
-        return admit::within(call, driver, core::ptr::null_mut);
+        return admit::within(call, driver);
     }
     let device = own::stream_device(call, stream);
     let mut want = Want { device, ..Want::here(Some(size as u64)) };

@@ -9,7 +9,7 @@ use super::abi::{LOCATION_DEVICE, Location, PROP_LOCATION, PROP_LOCATION_5_2, SU
 use super::admit::{self, Want};
 use super::own;
 use crate::interpose::{Call, keys};
-use crate::shim;
+use crate::shim::{self, Count};
 
 /// `hipMemCreate`: charged to the card that the properties name. Memory of the host passes.
 pub unsafe fn create(
@@ -36,8 +36,17 @@ pub unsafe fn create(
 
 /// `hipMemRelease`
 pub unsafe fn release(call: &Call, real: unsafe extern "C" fn(*mut c_void) -> Status, handle: *mut c_void) -> Status {
+    let key = keys::hip(handle);
+    let counted = shim::count(key, -1, 0);
     // SAFETY: the caller's own argument, to the function it was meant for.
-    counted(call, handle, -1, 0, || unsafe { real(handle) })
+    let status = unsafe { real(handle) };
+    if status == SUCCESS {
+        shim::drop_claim(counted);
+    } else {
+        shim::uncount(counted, key, -1, 0);
+        call.failed();
+    }
+    status
 }
 
 /// `hipMemRetainAllocationHandle`
@@ -69,52 +78,35 @@ pub unsafe fn map(
     flags: u64,
 ) -> Status {
     let key = keys::hip(handle);
-    let ours = shim::find(key).is_some();
-    if ours {
-        // Before the driver: another thread may give the handle back meanwhile.
-        let _ = shim::count(key, 0, 1);
-    }
+    // Before the driver: another thread may give the handle back meanwhile.
+    let counted = shim::count(key, 0, 1);
     // SAFETY: the caller's own arguments, to the function they were meant for.
     let status = unsafe { real(address, size, offset, handle, flags) };
     if status != SUCCESS {
+        shim::uncount(counted, key, 0, 1);
         call.failed();
-    }
-    if ours && status == SUCCESS {
-        admit::note(keys::mapping(address), handle as u64);
-    } else if ours && let Some(gone) = shim::count(key, 0, -1) {
-        gone.release();
+    } else if matches!(counted, Count::Kept) {
+        shim::note(keys::mapping(address), handle as u64);
     }
     status
 }
 
 /// `hipMemUnmap`
 pub unsafe fn unmap(call: &Call, real: unsafe extern "C" fn(*mut c_void, usize) -> Status, address: *mut c_void, size: usize) -> Status {
+    // Where there is HSA beneath, the note is that layer's.
+    let noted = if call.runtime.is_above_hsa() { None } else { shim::take_note(keys::mapping(address)) };
+    let key = noted.map(|handle| keys::hip(handle as *const c_void));
+    let counted = key.map_or(Count::Unknown, |key| shim::count(key, 0, -1));
     // SAFETY: the caller's own arguments, to the function they were meant for.
     let status = unsafe { real(address, size) };
-    if status != SUCCESS {
-        call.failed();
-    } else if let Some(handle) = admit::forget(keys::mapping(address))
-        && let Some(gone) = shim::count(keys::hip(handle as *const c_void), 0, -1)
-    {
-        gone.release();
+    if status == SUCCESS {
+        shim::drop_claim(counted);
+        return status;
     }
-    status
-}
-
-/// Counts before the driver does, and back if it fails.
-fn counted(call: &Call, handle: *mut c_void, refs: i32, uses: i32, driver: impl FnOnce() -> Status) -> Status {
-    let key = keys::hip(handle);
-    let known = shim::find(key).is_some();
-    let gone = if known { shim::count(key, refs, uses) } else { None };
-    let status = driver();
-    match (status == SUCCESS, gone) {
-        (true, Some(gone)) => gone.release(),
-        (false, Some(gone)) => gone.restore_counted(refs.unsigned_abs(), uses.unsigned_abs()),
-        (false, None) if known => _ = shim::count(key, -refs, -uses),
-        _ => {}
+    if let Some((handle, key)) = noted.zip(key) {
+        shim::uncount(counted, key, 0, -1);
+        shim::note(keys::mapping(address), handle);
     }
-    if status != SUCCESS {
-        call.failed();
-    }
+    call.failed();
     status
 }
