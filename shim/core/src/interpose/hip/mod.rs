@@ -30,13 +30,10 @@ pub fn charged(call: &Call, card: Option<&Known>, expected: u64, run: impl FnOnc
         let _ = outer.end();
         return failed(call, status);
     };
-    let reserved = match shim::reserve(&card.of(), expected, 0) {
-        Ok(reserved) => reserved,
-        Err(_) => {
-            let _ = outer.end();
-            call.refused();
-            return OUT_OF_MEMORY;
-        }
+    let Ok(reserved) = shim::reserve(&card.of(), expected, 0) else {
+        let _ = outer.end();
+        call.refused();
+        return OUT_OF_MEMORY;
     };
     let kept = outer.grant(reserved);
     let status = run();
