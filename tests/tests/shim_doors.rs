@@ -1,47 +1,16 @@
 //! The shim under the real HIP runtimes: no way past the quota, by any of the ways that a user of HIP has, and a ledger that is
 //! what the mock recorded.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use vrocm_tests::driver::{Driver, End, Session, Status, Way};
+use vrocm_tests::driver::{Driver, End, Status, Way};
 use vrocm_tests::mock::Mock;
+use vrocm_tests::paths::{first_failure, paths};
 use vrocm_tests::runtime::Runtime;
 use vrocm_tests::shim;
 
 const MIB: u64 = 1 << 20;
 const OUT_OF_MEMORY: Status = Status::Code(2);
-
-struct Path {
-    name: &'static str,
-    make: Vec<String>,
-    undo: Vec<String>,
-}
-
-/// The rows of `paths.tsv`, for requests of that size.
-fn paths(size: &str) -> Vec<Path> {
-    let fixture = |name: &str| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures")).join(format!("{name}.hsaco"));
-    let commands = |cell: &str| {
-        let filled = cell.replace("{size}", size);
-        let filled = ["module", "managed"].iter().fold(filled, |text, name| text.replace(&format!("{{{name}}}"), &fixture(name).to_string_lossy()));
-        filled.split(' ').map(str::to_owned).collect()
-    };
-    let rows = include_str!("../data/paths.tsv").lines().filter(|line| !line.starts_with('#'));
-    rows.map(|line| line.split('\t').collect::<Vec<_>>()).map(|row| Path { name: row[0], make: commands(row[1]), undo: commands(row[2]) }).collect()
-}
-
-/// Gives the commands; how the last one that failed ended, `None` when the process is gone.
-fn ask_all(session: &mut Session, commands: &[String]) -> Option<Status> {
-    let mut last = Status::Code(0);
-    for command in commands {
-        let answer = session.ask(command)?;
-        if !answer.is_ok() {
-            last = answer.status;
-            break;
-        }
-    }
-    Some(last)
-}
 
 /// The ledger and the record, once they have not changed for a while: some runtimes free on a thread of their own.
 fn settled(mock: &Mock) -> (u64, u64) {
@@ -86,37 +55,13 @@ fn with_room_the_ledger_is_the_record() {
             let mut session = Driver::new(runtime, &mock).shim(&mock, 4096).start();
             let mut stops = Vec::new();
             for commands in [&path.make, &path.undo, &path.make, &path.undo] {
-                ask_all(&mut session, commands);
+                first_failure(&mut session, commands);
                 let (held, recorded) = settled(&mock);
                 stops.push((held, recorded));
             }
             let end = session.close().end;
             if stops.iter().any(|(held, recorded)| held != recorded) || end != End::Exit(0) {
                 wrong.push(format!("{} {}: ledger and record {stops:?}, {end:?}", runtime.version, path.name));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// 512 MiB of a quota of 64, by every path and every way: no byte of the card above the quota, and the process ends by itself.
-#[test]
-fn no_path_goes_above_the_quota() {
-    let mut wrong = Vec::new();
-    for runtime in Runtime::present() {
-        for path in paths("512M") {
-            for way in Way::COMMON.into_iter().filter(|way| way.exists_in(runtime)) {
-                let mock = Mock::new();
-                let mut session = Driver::new(runtime, &mock).shim(&mock, 64).way(way).start();
-                let status = ask_all(&mut session, &path.make);
-                let end = session.close().end;
-                let highest = mock.card(0).highest_block;
-                if highest > 64 * MIB {
-                    wrong.push(format!("{} {} {way:?}: {} MiB of the card", runtime.version, path.name, highest / MIB));
-                }
-                if end != End::Exit(0) {
-                    wrong.push(format!("{} {} {way:?}: {status:?}, then {end:?}", runtime.version, path.name));
-                }
             }
         }
     }

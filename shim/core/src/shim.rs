@@ -13,6 +13,7 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
+use crate::interpose::credit;
 use crate::ledger::layout::{Counter, ROWS};
 use crate::ledger::protocol::Full;
 use crate::ledger::trouble::Trouble;
@@ -68,6 +69,8 @@ pub enum Refusal {
     BadFigure(Option<Source>),
     /// There is no ledger.
     Ledger(Trouble),
+    /// More than 64 bits can say.
+    NoSuchSize,
 }
 
 /// Reserved bytes, between admission and the driver's answer.
@@ -153,17 +156,25 @@ pub fn index(card: &CardOf) -> Option<u8> {
 ///
 /// `mine`: bytes that this thread has reserved in an outer call whose driver call made this one.
 pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
-    let admitted = quota(card).and_then(|quota| {
-        let (ledger, place) = ledger(card)?;
-        match ledger.reserve(place, bytes, quota, mine) {
-            Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
-            Err(Full { used }) => Err(Refusal::Full { used, quota }),
-        }
-    });
+    let admitted = try_reserve(card, bytes, mine);
     if let Err(refusal) = &admitted {
-        say(card, bytes, refusal);
+        say_refusal(card, bytes, refusal);
     }
     admitted
+}
+
+/// The same, and nothing is said: the caller has another way, or says it itself ([`say_refusal`]).
+pub fn try_reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
+    let quota = quota(card)?;
+    let (ledger, place) = ledger(card)?;
+    if bytes > quota {
+        // Never bid: so large a number could wrap somebody's sum.
+        return Err(Refusal::Full { used: ledger.used(place), quota });
+    }
+    match ledger.reserve(place, bytes, quota, mine) {
+        Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
+        Err(Full { used }) => Err(Refusal::Full { used, quota }),
+    }
 }
 
 impl Reserved {
@@ -349,7 +360,9 @@ impl Claimed {
 pub fn room(card: &CardOf, total: u64, free: u64) -> (u64, u64) {
     let Ok(quota) = quota(card) else { return (total, 0) };
     let Ok((ledger, place)) = ledger(card) else { return (total.min(quota), 0) };
-    (total.min(quota), free.min(quota.saturating_sub(ledger.used(place))))
+    // What this thread's own call has reserved is there for it: a runtime asks in the middle of an allocation.
+    let used = ledger.used(place).saturating_sub(credit::in_flight(place.index()));
+    (total.min(quota), free.min(quota.saturating_sub(used)))
 }
 
 /// Visits the cards that this process's ledger knows: identity, the quota last used, and what live processes hold. Nothing is
@@ -404,14 +417,14 @@ fn add(row: usize, change: impl Fn(&Counter)) {
 }
 
 /// Says a refusal: one for want of room a few times per process, every other reason once.
-fn say(card: &CardOf, bytes: u64, refusal: &Refusal) {
+pub fn say_refusal(card: &CardOf, bytes: u64, refusal: &Refusal) {
     static ROOM: Said = Said::new();
     static NO_FIGURE: Said = Said::new();
     static BAD_FIGURE: Said = Said::new();
     static LEDGER: Said = Said::new();
     static STRAY: Said = Said::new();
     let (said, times) = match refusal {
-        Refusal::Full { .. } => (&ROOM, 8),
+        Refusal::Full { .. } | Refusal::NoSuchSize => (&ROOM, 8),
         Refusal::NoFigure => (&NO_FIGURE, 1),
         Refusal::BadFigure(_) => (&BAD_FIGURE, 2),
         Refusal::Ledger(_) => (&LEDGER, 2),
@@ -438,6 +451,9 @@ fn show(text: &mut Text, refusal: &Refusal) {
     match refusal {
         Refusal::Full { used, quota } => {
             text.size(*used).str(" of its quota of ").size(*quota).str(" in use");
+        }
+        Refusal::NoSuchSize => {
+            text.str("no card has as much");
         }
         Refusal::NoFigure => {
             text.str("no VROCM_DEVICE_MEMORY_LIMIT gives it a quota");

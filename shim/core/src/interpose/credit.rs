@@ -19,12 +19,18 @@ const NEAR: usize = 16;
 struct Slot {
     thread: AtomicUsize,
     bytes: AtomicU64,
-    /// `card << 2 | fired << 1 | has a card`
+    /// `card << 4 | expects managed << 3 | refused << 2 | fired << 1 | has a card`
     state: AtomicU64,
+    /// Bytes of managed memory that showed beneath, and their card; the HIP call charges them.
+    managed: AtomicU64,
+    managed_card: AtomicU64,
 }
 
 const HAS_CARD: u64 = 1;
 const FIRED: u64 = 2;
+const REFUSED: u64 = 4;
+const MANAGES: u64 = 8;
+const CARD: u32 = 4;
 
 #[repr(C)]
 struct Credits {
@@ -50,6 +56,10 @@ pub struct Left {
     pub reserved: Option<Reserved>,
     /// True if something beneath has asked for memory of a card.
     pub fired: bool,
+    /// True if something beneath was refused.
+    pub refused: bool,
+    /// Managed memory that showed beneath: reserved, not charged.
+    pub managed: Option<Reserved>,
 }
 
 fn mine() -> Option<&'static Slot> {
@@ -86,27 +96,37 @@ pub fn begin() -> Option<Credit> {
     if let Some(slot) = slot {
         slot.bytes.store(0, Relaxed);
         slot.state.store(0, Relaxed);
+        slot.managed.store(0, Relaxed);
     }
     Some(Credit { slot })
 }
 
 impl Credit {
+    /// Says that the call charges managed memory that shows beneath it.
+    pub fn expect_managed(&self) {
+        if let Some(slot) = self.slot {
+            slot.state.store(slot.state.load(Relaxed) | MANAGES, Relaxed);
+        }
+    }
+
     /// Hands a reservation down to what the call does beneath. Comes back if there is no room to note it.
     pub fn grant(&self, reserved: Reserved) -> Option<Reserved> {
         let Some(slot) = self.slot else { return Some(reserved) };
         let (card, bytes) = reserved.into_parts();
         slot.bytes.store(bytes, Relaxed);
-        slot.state.store(u64::from(card) << 2 | HAS_CARD, Relaxed);
+        slot.state.store(u64::from(card) << CARD | HAS_CARD, Relaxed);
         None
     }
 
     /// Ends the call.
     pub fn end(self) -> Left {
-        let Some(slot) = self.slot else { return Left { reserved: None, fired: false } };
+        let Some(slot) = self.slot else { return Left { reserved: None, fired: false, refused: false, managed: None } };
         let (state, bytes) = (slot.state.load(Relaxed), slot.bytes.load(Relaxed));
+        let managed = slot.managed.load(Relaxed);
+        let managed = if managed == 0 { None } else { Reserved::from_parts(slot.managed_card.load(Relaxed) as u8, managed) };
         slot.thread.store(0, Release);
-        let reserved = if state & HAS_CARD != 0 && bytes != 0 { Reserved::from_parts((state >> 2) as u8, bytes) } else { None };
-        Left { reserved, fired: state & FIRED != 0 }
+        let reserved = if state & HAS_CARD != 0 && bytes != 0 { Reserved::from_parts((state >> CARD) as u8, bytes) } else { None };
+        Left { reserved, fired: state & FIRED != 0, refused: state & REFUSED != 0, managed }
     }
 }
 
@@ -115,13 +135,62 @@ pub fn take(card: u8, bytes: u64) -> Option<Reserved> {
     let slot = mine()?;
     let state = slot.state.load(Relaxed);
     slot.state.store(state | FIRED, Relaxed);
-    if state & HAS_CARD == 0 || (state >> 2) as u8 != card {
+    if state & HAS_CARD == 0 || (state >> CARD) as u8 != card {
         return None;
     }
     let left = slot.bytes.load(Relaxed);
     let taken = left.min(bytes);
     slot.bytes.store(left - taken, Relaxed);
     if taken == 0 { None } else { Reserved::from_parts(card, taken) }
+}
+
+/// Says that something beneath was refused: the HIP call above, if there is one, answers out of memory.
+pub fn refuse() {
+    if let Some(slot) = mine() {
+        slot.state.store(slot.state.load(Relaxed) | REFUSED, Relaxed);
+    }
+}
+
+/// Leaves managed memory that shows beneath to the HIP call above, which charges it and gives it back. Answers the bytes that the
+/// call has not reserved; the caller reserves them and hands them over ([`manage_more`]).
+///
+/// `None`: there is no HIP call above that charges managed memory, or it has to do with another card.
+pub fn manage(card: u8, bytes: u64) -> Option<u64> {
+    let slot = mine()?;
+    let (state, managed) = (slot.state.load(Relaxed), slot.managed.load(Relaxed));
+    if state & MANAGES == 0 {
+        return None;
+    }
+    let other = state & HAS_CARD != 0 && (state >> CARD) as u8 != card;
+    if other || managed != 0 && slot.managed_card.load(Relaxed) != u64::from(card) {
+        return None;
+    }
+    let left = if state & HAS_CARD == 0 { 0 } else { slot.bytes.load(Relaxed) };
+    let taken = left.min(bytes);
+    slot.bytes.store(left - taken, Relaxed);
+    slot.managed_card.store(card.into(), Relaxed);
+    slot.managed.store(managed.saturating_add(taken), Relaxed);
+    Some(bytes - taken)
+}
+
+/// Hands over what [`manage`] said was missing, once it is reserved.
+pub fn manage_more(reserved: Reserved) {
+    let (card, bytes) = reserved.into_parts();
+    match mine() {
+        Some(slot) => slot.managed.store(slot.managed.load(Relaxed).saturating_add(bytes), Relaxed),
+        None => Reserved::from_parts(card, bytes).into_iter().for_each(Reserved::cancel),
+    }
+}
+
+/// Takes `bytes` back that were left to the HIP call above: the driver has failed.
+pub fn unmanage(bytes: u64) {
+    let Some(slot) = mine() else { return };
+    let managed = slot.managed.load(Relaxed);
+    let back = managed.min(bytes);
+    slot.managed.store(managed - back, Relaxed);
+    if let Some(reserved) = Reserved::from_parts(slot.managed_card.load(Relaxed) as u8, back) {
+        reserved.cancel();
+    }
 }
 
 /// Puts back what [`take`] gave.
@@ -143,6 +212,6 @@ pub fn give_back(reserved: Reserved) {
 pub fn in_flight(card: u8) -> u64 {
     mine().map_or(0, |slot| {
         let state = slot.state.load(Relaxed);
-        if state & HAS_CARD != 0 && (state >> 2) as u8 == card { slot.bytes.load(Relaxed) } else { 0 }
+        if state & HAS_CARD != 0 && (state >> CARD) as u8 == card { slot.bytes.load(Relaxed) } else { 0 }
     })
 }

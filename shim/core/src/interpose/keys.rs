@@ -13,6 +13,7 @@ const READER: u8 = 6;
 const QUEUE: u8 = 7;
 const SAMPLING: u8 = 8;
 const MANAGED: u8 = 9;
+const GRAPH: u8 = 10;
 
 /// Memory of a pool or region, by its address, charged beneath.
 pub fn pointer(address: *const c_void) -> Key {
@@ -57,6 +58,11 @@ pub fn sampling(handle: u64) -> Key {
 /// A range that was made to live on a card, by its address.
 pub fn managed(address: *const c_void) -> Key {
     Key::new(MANAGED, address as u64)
+}
+
+/// An executable graph; a note of what its alloc nodes take.
+pub fn graph(executable: *const c_void) -> Key {
+    Key::new(GRAPH, executable as u64)
 }
 
 /// What a charge is for.

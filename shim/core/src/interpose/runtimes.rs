@@ -35,9 +35,44 @@ const ABSENT: usize = 1;
 pub enum Helper {
     /// `hipGetDevice`
     GetDevice,
+    /// `hipRuntimeGetVersion`
+    RuntimeGetVersion,
+    /// `hipStreamIsCapturing`
+    StreamIsCapturing,
+    /// `hipStreamGetDevice`
+    StreamGetDevice,
+    /// `hipDeviceGetMemPool`
+    DeviceGetMemPool,
+    /// `hipDeviceGetDefaultMemPool`
+    DeviceGetDefaultMemPool,
+    /// `hipMemPoolGetAttribute`
+    MemPoolGetAttribute,
+    /// `hipDeviceGetGraphMemAttribute`
+    DeviceGetGraphMemAttribute,
+    /// `hipGraphGetNodes`
+    GraphGetNodes,
+    /// `hipGraphNodeGetType`
+    GraphNodeGetType,
+    /// `hipGraphMemAllocNodeGetParams`
+    GraphMemAllocNodeGetParams,
+    /// `hipGraphChildGraphNodeGetGraph`
+    GraphChildGraphNodeGetGraph,
 }
 
-const HELPERS: [&[u8]; 1] = [b"hipGetDevice"];
+const HELPERS: [&[u8]; 12] = [
+    b"hipGetDevice",
+    b"hipRuntimeGetVersion",
+    b"hipStreamIsCapturing",
+    b"hipStreamGetDevice",
+    b"hipDeviceGetMemPool",
+    b"hipDeviceGetDefaultMemPool",
+    b"hipMemPoolGetAttribute",
+    b"hipDeviceGetGraphMemAttribute",
+    b"hipGraphGetNodes",
+    b"hipGraphNodeGetType",
+    b"hipGraphMemAllocNodeGetParams",
+    b"hipGraphChildGraphNodeGetGraph",
+];
 
 /// A runtime that is loaded, or was.
 pub struct Runtime {
@@ -52,6 +87,8 @@ pub struct Runtime {
     above_hsa: AtomicBool,
     functions: [AtomicUsize; TABLE.len()],
     helpers: [AtomicUsize; HELPERS.len()],
+    /// A HIP runtime: one more than the version it answers.
+    version: AtomicU32,
     /// An HSA runtime: its agents and pools.
     pub(super) agents: AtomicPtr<Agents>,
     /// A HIP runtime: its devices.
@@ -84,6 +121,7 @@ impl Runtime {
             above_hsa: AtomicBool::new(false),
             functions: [const { AtomicUsize::new(0) }; TABLE.len()],
             helpers: [const { AtomicUsize::new(0) }; HELPERS.len()],
+            version: AtomicU32::new(0),
             agents: AtomicPtr::new(core::ptr::null_mut()),
             devices: AtomicPtr::new(core::ptr::null_mut()),
             inits: AtomicU32::new(0),
@@ -129,6 +167,17 @@ impl Runtime {
             ABSENT => None,
             address => Some(address),
         }
+    }
+
+    /// The version that it answers; 0 where it answers none. Asked once.
+    pub fn version(&self, ask: impl FnOnce() -> Option<u32>) -> u32 {
+        let known = self.version.load(Relaxed);
+        if known != 0 {
+            return known - 1;
+        }
+        let version = ask().unwrap_or(0);
+        self.version.store(version.saturating_add(1), Relaxed);
+        version
     }
 
     /// The address of any function that it exports; looked up each time.
@@ -277,6 +326,7 @@ fn register(object: &Object, family: Family) -> Option<(usize, &'static Runtime)
             runtime.high.store(high, Relaxed);
             runtime.mark.store(mark, Relaxed);
             runtime.above_hsa.store(false, Relaxed);
+            runtime.version.store(0, Relaxed);
             runtime.helpers.iter().for_each(|function| function.store(0, Relaxed));
             runtime.functions.iter().for_each(|function| function.store(0, Relaxed));
             runtime.agents.store(core::ptr::null_mut(), Relaxed);

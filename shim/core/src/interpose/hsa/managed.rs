@@ -1,6 +1,6 @@
 //! Managed memory: host addresses that were made usable by cards.
 //!
-//! HIP's managed memory is charged by the HIP layer, which sees it end. Whoever calls HSA directly is charged here, from the call
+//! HIP's managed memory is charged by the HIP layer, which sees it end; here it is only admitted. Whoever calls HSA directly is charged here, from the call
 //! that gives a card access, until access is taken away, the range is set anew, or its address is given back; that the program
 //! unmaps its own memory shows nowhere.
 
@@ -8,8 +8,9 @@ use core::ffi::c_void;
 
 use super::memory::{Held, pages, passed};
 use super::{OK, OUT_OF_RESOURCES};
+use crate::interpose::cards::Known;
 use crate::interpose::keys::{self, kind};
-use crate::interpose::{Call, cards};
+use crate::interpose::{Call, cards, credit};
 use crate::shim;
 
 /// `hsa_amd_svm_attribute_pair_t`
@@ -34,7 +35,7 @@ type Set = unsafe extern "C" fn(*mut c_void, usize, *mut Attribute, usize) -> u3
 pub unsafe fn set(call: &Call, real: Set, address: *mut c_void, size: usize, attributes: *mut Attribute, count: usize) -> u32 {
     // SAFETY: the caller's.
     let run = || unsafe { real(address, size, attributes, count) };
-    if attributes.is_null() || call.is_from_hip() {
+    if attributes.is_null() {
         return passed(call, run());
     }
     // SAFETY: the caller gives that many.
@@ -42,8 +43,11 @@ pub unsafe fn set(call: &Call, real: Set, address: *mut c_void, size: usize, att
     let card =
         |wanted: fn(u64) -> bool| attributes.iter().filter(|pair| wanted(pair.attribute)).find_map(|pair| cards::of_handle(call.runtime, pair.value));
     let gives = card(|attribute| matches!(attribute, PREFERRED_LOCATION | ACCESSIBLE | ACCESSIBLE_IN_PLACE));
-    let key = keys::managed(address);
     let bytes = pages(size as u64);
+    if call.is_from_hip() {
+        return gives.map_or_else(|| passed(call, run()), |card| under_hip(call, &card, bytes, run));
+    }
+    let key = keys::managed(address);
     let Some(card) = gives else {
         if card(|attribute| attribute == NO_ACCESS).is_some() {
             return super::memory::refunded(call, key, run);
@@ -68,6 +72,25 @@ pub unsafe fn set(call: &Call, real: Set, address: *mut c_void, size: usize, att
         held.add(key, kind::MANAGED);
     } else {
         held.cancel();
+    }
+    passed(call, status)
+}
+
+/// Inside a HIP call that makes managed memory: it charges the bytes, and what it has not reserved is reserved here. Any other
+/// call of a HIP runtime is about memory that is charged already.
+fn under_hip(call: &Call, card: &Known, bytes: u64, run: impl FnOnce() -> u32) -> u32 {
+    let missing = shim::index(&card.of()).and_then(|index| credit::manage(index, bytes));
+    let Some(missing) = missing else { return passed(call, run()) };
+    let Ok(reserved) = shim::reserve(&card.of(), missing, bytes - missing) else {
+        credit::unmanage(bytes - missing);
+        credit::refuse();
+        call.refused();
+        return OUT_OF_RESOURCES;
+    };
+    credit::manage_more(reserved);
+    let status = run();
+    if status != OK {
+        credit::unmanage(bytes);
     }
     passed(call, status)
 }

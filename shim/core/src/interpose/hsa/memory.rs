@@ -43,6 +43,7 @@ impl Held {
         if let Some(above) = above {
             credit::give_back(above);
         }
+        credit::refuse();
         call.refused();
         None
     }
