@@ -102,6 +102,15 @@ pub fn start() {
     log::line(log::TRACE, |text| {
         text.str("loaded");
     });
+    config.each_figure(|source, figure| {
+        log::line(log::TRACE, |text| {
+            source.show(text);
+            match figure {
+                Figure::Bytes(bytes) => text.str("=").size(bytes),
+                Figure::Unusable | Figure::Unset => text.str(" is not a number of MiB above 0"),
+            };
+        });
+    });
 }
 
 /// A variable of the environment as it is now, for what a runtime reads when it starts.
@@ -354,6 +363,14 @@ pub fn room(card: &CardOf, total: u64, free: u64) -> (u64, u64) {
     // What this thread's own call has reserved is there for it: a runtime asks in the middle of an allocation.
     let used = ledger.used(place).saturating_sub(credit::in_flight(place.index()));
     (total.min(quota), free.min(quota.saturating_sub(used)))
+}
+
+/// Visits the cards that this process's ledger knows: identity, the quota last used, and what live processes hold. Nothing is
+/// made: a process that has no ledger has no cards.
+pub fn each_card(visit: impl FnMut(CardId, u64, u64)) {
+    if let Some(ledger) = STATE.get().and_then(|state| state.process.attached()) {
+        ledger.each_card(visit);
+    }
 }
 
 /// Counts a call of an entry point. `row`: its number in the table of entry points.

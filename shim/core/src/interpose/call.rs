@@ -4,6 +4,8 @@ use super::Family;
 use super::rows::TABLE;
 use super::runtimes::{self, Runtime};
 use crate::shim;
+use crate::sys::loaded;
+use crate::sys::log::{self, Said, TRACE};
 
 /// A call of an entry point.
 #[derive(Clone, Copy)]
@@ -21,6 +23,9 @@ impl Call {
     #[inline]
     pub fn enter(row: usize, caller: usize) -> Option<(Self, usize)> {
         shim::count_call(row);
+        if log::enabled(TRACE) {
+            trace(row, caller);
+        }
         let (runtime, real) = runtimes::real(row, caller)?;
         Some((Self { row, runtime, caller }, real))
     }
@@ -54,6 +59,55 @@ impl Call {
     pub fn name(&self) -> &'static str {
         TABLE.get(self.row).map_or("", |row| row.name)
     }
+}
+
+/// Says who called, the first few times.
+#[cold]
+fn trace(row: usize, caller: usize) {
+    static SAID: [Said; TABLE.len()] = [const { Said::new() }; TABLE.len()];
+    if !SAID.get(row).is_some_and(|said| said.first(3)) {
+        return;
+    }
+    let Some(row) = TABLE.get(row) else { return };
+    log::line(TRACE, |text| {
+        text.str(row.name).str(" <- ");
+        let mut found = false;
+        loaded::each(|object| {
+            found = caller != 0 && object.contains(caller);
+            if found {
+                match object.path() {
+                    b"" => text.str("the program"),
+                    path => text.foreign(path),
+                };
+            }
+            found
+        });
+        if !found {
+            text.str("?");
+        }
+    });
+}
+
+/// What the library's destructor does at level 2: says what was counted.
+pub fn dump() {
+    if !log::enabled(TRACE) {
+        return;
+    }
+    for (number, row) in TABLE.iter().enumerate() {
+        let (calls, refused, failed) = shim::counts(number);
+        if calls != 0 {
+            log::line(TRACE, |text| {
+                text.str("counter ").str(row.name).str(" calls=").dec(calls);
+                text.str(" refused=").dec(refused.into()).str(" failed=").dec(failed.into());
+            });
+        }
+    }
+    shim::each_card(|id, quota, used| {
+        log::line(TRACE, |text| {
+            id.show(text.str("counter card "));
+            text.str(" quota=").dec(quota).str(" used=").dec(used);
+        });
+    });
 }
 
 /// What a call answers whose runtime has no such function.
