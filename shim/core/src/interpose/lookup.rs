@@ -190,9 +190,11 @@ unsafe fn decide(handle: usize, name: *const c_char, caller: usize, look: impl F
     let row = rows::find(name)?;
     let ours = ours(row)?;
     if handle == NEXT {
-        let runtime = behind(name, row, caller)?;
-        runtimes::give(caller, runtime);
-        return Some(Verdict::answer(ours));
+        if let Some(runtime) = behind(name, row, caller) {
+            runtimes::give(caller, runtime);
+            return Some(Verdict::answer(ours));
+        }
+        return if is_anywhere(name) { None } else { Some(Verdict::answer(look(NEXT))) };
     }
     let found = look(handle);
     if found == ours {
