@@ -5,7 +5,7 @@
  *   lookup private RUNTIME NAME…      dlsym and dlvsym on a handle of its own
  *   lookup proc RUNTIME               what the runtime's own look-ups hand out
  *   lookup again RUNTIME              opened, used, closed, and opened again somewhere else
- *   lookup through PLUGIN MODE        a library that is linked with the runtime, opened as MODE (local, global, deepbind), allocates
+ *   lookup through PLUGIN MODE        a library that is linked with the runtime, opened as MODE (local, global, deepbind; -lazy), allocates
  *
  * With -DPLUGIN it is that library; with -DSTUB one that stands between a program and the runtime $STUB_OF, with names of its own. */
 #define _GNU_SOURCE
@@ -131,8 +131,8 @@ int main(int count, char **values) {
             mmap(place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         }
     } else if (!strcmp(what, "through") && count > 3) {
-        int mode = !strcmp(values[3], "global") ? RTLD_GLOBAL : !strcmp(values[3], "deepbind") ? RTLD_DEEPBIND : RTLD_LOCAL;
-        void *plugin = dlopen(values[2], RTLD_NOW | mode);
+        int mode = strstr(values[3], "global") ? RTLD_GLOBAL : strstr(values[3], "deepbind") ? RTLD_DEEPBIND : RTLD_LOCAL;
+        void *plugin = dlopen(values[2], (strstr(values[3], "lazy") ? RTLD_LAZY : RTLD_NOW) | mode);
         if (!plugin) return printf("%s\n", dlerror()), 3;
         int (*allocate)(size_t) = dlsym(plugin, "allocate");
         void *(*next_of)(const char *) = dlsym(plugin, "next_of");

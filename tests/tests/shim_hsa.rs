@@ -1,4 +1,4 @@
-//! The shim under programs that call HSA directly, as OpenCL and UCX do: nothing of HIP is above.
+//! The shim under programs that call HSA directly, as `OpenCL` and UCX do: nothing of HIP is above.
 
 use vrocm_tests::driver::{Answer, Driver, End, Session, Status};
 use vrocm_tests::mock::Mock;

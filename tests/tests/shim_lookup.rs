@@ -129,11 +129,12 @@ fn a_runtime_that_is_closed_and_opened_again_is_found_again() {
 
 #[test]
 fn plugins_are_held_however_they_are_opened() {
-    for mode in ["local", "global"] {
+    for mode in ["local", "global", "local-lazy", "deepbind", "deepbind-lazy"] {
         let with = probe(&["through", "./plugin.so", mode], true);
         assert!(with.starts_with("allocated 0, above 2\n"), "{mode}: {with}");
         let without = probe(&["through", "./plugin.so", mode], false);
         assert!(without.starts_with("allocated 0, above 0\n"), "{mode}: {without}");
+        assert!(with.contains("plugin's next hipMalloc libvrocm.so hipMalloc"), "{mode}: {with}");
         let open = |text: &str| text.lines().find(|line| line.starts_with("plugin's next open")).map(str::to_owned);
         assert_eq!(open(&with), open(&without), "RTLD_NEXT goes by who asks");
     }
@@ -146,6 +147,25 @@ fn a_stub_between_program_and_runtime_charges_once() {
         command.args(["through", plugin, "local"]).current_dir(programs().folder.path()).env("STUB_OF", runtime);
         let with = run(command, true);
         assert!(with.starts_with("allocated 0, above 2\n"), "{plugin}: {with}");
+    }
+}
+
+/// AMD's own runtimes, brought along by a plugin that is opened with `RTLD_DEEPBIND`: they then call HSA past a preload as well.
+#[test]
+fn a_runtime_that_came_with_a_deeply_bound_plugin_is_held() {
+    for runtime in Runtime::present() {
+        let plugin = programs().path(&format!("plugin-{}.so", runtime.version));
+        let probe = concat!(env!("CARGO_MANIFEST_DIR"), "/probes/lookup.c");
+        let linked = runtime.folder.join(&runtime.soname);
+        cc(&["-shared", "-fPIC", "-DPLUGIN", probe, linked.to_str().unwrap(), "-Wl,--allow-shlib-undefined", "-o", plugin.to_str().unwrap()]);
+        for mode in ["deepbind", "deepbind-lazy"] {
+            let mock = Mock::new();
+            let mut command = runtime.command(&programs().path("lookup"), Some(library()));
+            command.args(["through", plugin.to_str().unwrap(), mode]).envs(mock.environment());
+            let said = run(command, false);
+            assert!(said.starts_with("allocated 0, above 2\n"), "{} {mode}: {said}", runtime.version);
+            assert!(mock.card(0).highest_asked <= 64 << 20, "{} {mode}", runtime.version);
+        }
     }
 }
 
