@@ -147,6 +147,16 @@ fn next(name: &[u8], known: &AtomicUsize) -> Option<usize> {
     found
 }
 
+/// Our own `dlsym` or `dlvsym` and the real one, if the name is one of them.
+pub fn ours_of_libdl(name: &[u8]) -> Option<(usize, usize)> {
+    let known = match name {
+        b"dlsym" => &DLSYM,
+        b"dlvsym" => &DLVSYM,
+        _ => return None,
+    };
+    Some((loaded::find(name, None, runtimes::is_ours)?, next(name, known)?))
+}
+
 /// Decides about `dlsym(handle, name)` for the code at `caller`.
 ///
 /// # Safety
@@ -184,15 +194,17 @@ unsafe fn decide(handle: usize, name: *const c_char, caller: usize, look: impl F
     runtimes::refresh();
     // SAFETY: the caller's.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    if !matches!(name, [b'h', b'i', b'p', ..] | [b'h', b's', b'a', b'_', ..] | [b'_', b'_', b'h', b'i', b'p', ..]) {
+    if !rows::is_candidate(name) {
         return None;
     }
     let row = rows::find(name)?;
     let ours = ours(row)?;
     if handle == NEXT {
-        let runtime = behind(name, row, caller)?;
-        runtimes::give(caller, runtime);
-        return Some(Verdict::answer(ours));
+        if let Some(runtime) = behind(name, row, caller) {
+            runtimes::give(caller, runtime);
+            return Some(Verdict::answer(ours));
+        }
+        return if is_anywhere(name) { None } else { Some(Verdict::answer(look(NEXT))) };
     }
     let found = look(handle);
     if found == ours {

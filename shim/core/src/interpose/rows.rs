@@ -245,6 +245,11 @@ const fn of_argument(size: usize) -> usize {
 
 rows!(define);
 
+/// True if the name could be a row's: most names are not, and this is soon told.
+pub fn is_candidate(name: &[u8]) -> bool {
+    matches!(name, [b'h', b'i', b'p', ..] | [b'h', b's', b'a', b'_', ..] | [b'_', b'_', b'h', b'i', b'p', ..])
+}
+
 /// Number of the row of that name.
 pub fn find(name: &[u8]) -> Option<usize> {
     TABLE.iter().position(|row| row.name.as_bytes() == name)

@@ -383,6 +383,7 @@ pub fn refresh() {
     let now = loaded::generation();
     if GENERATION.swap(now, Relaxed) != now {
         forget_places();
+        super::binding::repair();
     }
 }
 

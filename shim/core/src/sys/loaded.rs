@@ -8,6 +8,7 @@
 //! bounds, since a runtime may be damaged in ways the loader does not look at.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicUsize;
 
 #[repr(C)]
 struct Phdr {
@@ -49,6 +50,21 @@ unsafe extern "C" {
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+
+/// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
+#[cfg(target_arch = "x86_64")]
+const OF_SYMBOL: [u32; 3] = [1, 6, 7];
+/// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
+#[cfg(target_arch = "aarch64")]
+const OF_SYMBOL: [u32; 3] = [257, 1025, 1026];
+
+#[repr(C)]
+struct Relocation {
+    offset: u64,
+    info: u64,
+    addend: u64,
+}
 
 /// An object in the process.
 #[derive(Clone, Copy)]
@@ -67,6 +83,9 @@ pub struct Object {
     definition_count: u64,
     soname: Option<u64>,
     dynamic: u64,
+    /// Two tables of relocations: where, and bytes.
+    relocations: [(u64, u64); 2],
+    read_only: (u64, u64),
 }
 
 /// Changes whenever an object was loaded or unloaded.
@@ -116,12 +135,15 @@ impl Object {
     unsafe fn read(info: &PhdrInfo) -> Option<Self> {
         let mut dynamic = 0;
         let mut range = (u64::MAX, 0);
+        let mut read_only = (0, 0);
         for index in 0..usize::from(info.count) {
             // SAFETY: the loader gives `count` headers.
             let header = unsafe { &*info.headers.add(index) };
             let start = info.base.wrapping_add(header.address);
             if header.kind == PT_DYNAMIC {
                 dynamic = start;
+            } else if header.kind == PT_GNU_RELRO {
+                read_only = (start, start.wrapping_add(header.memory_size));
             } else if header.kind == PT_LOAD {
                 range = (range.0.min(start), range.1.max(start.wrapping_add(header.memory_size)));
             }
@@ -143,6 +165,8 @@ impl Object {
             definition_count: 0,
             soname: None,
             dynamic,
+            relocations: [(0, 0); 2],
+            read_only,
         };
         let mut entry = dynamic as *const [u64; 2];
         loop {
@@ -150,6 +174,10 @@ impl Object {
             let [tag, value] = unsafe { *entry };
             match tag {
                 0 => break,
+                2 => object.relocations[1].1 = value,
+                7 => object.relocations[0].0 = object.address(value),
+                8 => object.relocations[0].1 = value,
+                23 => object.relocations[1].0 = object.address(value),
                 4 => object.hash = object.address(value),
                 5 => object.strings = object.address(value),
                 6 => object.symbols = object.address(value),
@@ -211,6 +239,37 @@ impl Object {
             // SAFETY: as above.
             entry = unsafe { entry.add(1) };
         }
+    }
+
+    /// Visits the places where this object keeps addresses of symbols that it refers to by name.
+    pub fn each_reference(&self, mut visit: impl FnMut(&'static [u8], &'static AtomicUsize)) {
+        for (table, bytes) in self.relocations {
+            for index in 0..bytes as usize / size_of::<Relocation>() {
+                if table == 0 {
+                    break;
+                }
+                // SAFETY: inside the table, which the loader has walked.
+                let relocation = unsafe { &*(table as *const Relocation).add(index) };
+                let (kind, symbol) = (relocation.info as u32, (relocation.info >> 32) as usize);
+                if symbol == 0 || relocation.addend != 0 || !OF_SYMBOL.contains(&kind) {
+                    continue;
+                }
+                let place = self.base.wrapping_add(relocation.offset);
+                if !place.is_multiple_of(8) || !self.contains(place as usize) {
+                    continue;
+                }
+                // SAFETY: the loader uses the same index; the place lies in the object and is aligned.
+                let (symbol, place) = unsafe { (&*(self.symbols as *const Symbol).add(symbol), &*(place as *const AtomicUsize)) };
+                if let Some(name) = self.string(symbol.name.into()) {
+                    visit(name, place);
+                }
+            }
+        }
+    }
+
+    /// True if the loader has made the place read-only once it had put its addresses there.
+    pub fn is_read_only(&self, place: usize) -> bool {
+        (self.read_only.0..self.read_only.1).contains(&(place as u64))
     }
 
     /// A number that tells it from another file at the same place.
