@@ -9,7 +9,9 @@
 //! 2. [`mock`]: one run's mock HSA: its knobs, and its record of what really happened.
 //! 3. [`runtime`]: a HIP runtime that can be run, put together from the corpus.
 //! 4. [`driver`]: calls in a process of its own, and what they answered.
-//! 5. [`hashcat`]: a real program on top.
+//! 5. [`paths`]: every way to take memory and to give it back.
+//! 6. [`shim`]: the library under test, and its ledger beside the record.
+//! 7. [`hashcat`]: a real program on top.
 
 pub mod corpus;
 pub mod driver;
@@ -17,6 +19,8 @@ pub mod facts;
 pub mod files;
 pub mod hashcat;
 pub mod mock;
+pub mod paths;
 pub mod readelf;
 pub mod runtime;
+pub mod shim;
 pub mod walk;

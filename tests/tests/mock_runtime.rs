@@ -5,43 +5,22 @@
 //! shows there. With `VROCM_MEASURE=1` the tests print the rows instead of comparing them.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use vrocm_tests::corpus;
 use vrocm_tests::driver::{Answer, Driver, End, Session, Status, Way};
 use vrocm_tests::hashcat;
 use vrocm_tests::mock::Mock;
+use vrocm_tests::paths::{Path, first_failure, fixture, rows, settled};
 use vrocm_tests::runtime::{Runtime, VERSIONS};
 
 const MIB: u64 = 1 << 20;
 const OUT_OF_RESOURCES: Status = Status::Code(0x1008);
 const INVALID_ALLOCATION: Status = Status::Code(0x1003);
 
-fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures")).join(name)
-}
-
-fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
-}
-
-/// A row of `paths.tsv`.
-struct Path {
-    name: &'static str,
-    make: Vec<String>,
-    undo: Vec<String>,
-}
-
+/// `data/paths.tsv`, each with 64 MiB.
 fn paths() -> Vec<Path> {
-    let commands = |cell: &str| {
-        let filled = cell.replace("{size}", "64M");
-        let filled = ["module", "managed"]
-            .iter()
-            .fold(filled, |text, name| text.replace(&format!("{{{name}}}"), &fixture(&format!("{name}.hsaco")).to_string_lossy()));
-        filled.split(' ').map(str::to_owned).collect()
-    };
-    rows(include_str!("../data/paths.tsv")).map(|row| Path { name: row[0], make: commands(row[1]), undo: commands(row[2]) }).collect()
+    vrocm_tests::paths::paths("64M")
 }
 
 /// What a version does on a path, as `measured.tsv` holds it: four columns after the path and the version.
@@ -79,37 +58,6 @@ fn measure(runtime: &Runtime, path: &Path) -> String {
     }
     assert!(mock.card(0).highest_block <= 32 * MIB, "{} {}: the mock gave more than the card has", path.name, runtime.version);
     format!("{}\t{}\t{granted}\t{taken}\t{kept}\t{refused}", path.name, runtime.version)
-}
-
-/// What a card holds when it has not changed for a while: 6.4.3 gives graph memory back on a thread of its own.
-fn settled(mock: &Mock) -> u64 {
-    let mut last = mock.card(0).asked;
-    let mut same = 0;
-    while same < 5 {
-        std::thread::sleep(Duration::from_millis(10));
-        let now = mock.card(0).asked;
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-    }
-    last
-}
-
-/// Gives the commands and says which fails first, and how: `hipMalloc=2`.
-fn first_failure(session: &mut Session, commands: &[String]) -> String {
-    for command in commands {
-        let answer = session.ask(command);
-        if answer.as_ref().is_some_and(Answer::is_ok) {
-            continue;
-        }
-        let name = command.split(',').next().unwrap_or_default();
-        let status = match answer.map(|answer| answer.status) {
-            Some(Status::Code(number)) => number.to_string(),
-            Some(other) => format!("{other:?}").to_lowercase(),
-            None => "gone".to_owned(),
-        };
-        return format!("{name}={status}");
-    }
-    "0".to_owned()
 }
 
 /// A process that has used HIP once, so that what comes is not mixed with what a runtime takes at its start.

@@ -18,11 +18,13 @@ const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
 pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let families = families(&arguments.manifests)?;
     let table = ClassTable::embedded()?;
+    let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { find_shim() } else { None });
     let list = match &arguments.interposed {
         Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
+        // The actions of our own shim's rows are known.
+        None if path.as_deref().is_some_and(is_own_shim) => Some(InterposedList::own()?),
         None => None,
     };
-    let path = if list.is_some() { arguments.shim.clone() } else { arguments.shim.clone().or_else(find_shim) };
     let image = path.as_deref().map(Elf::open).transpose()?;
     let shim = match (&image, list) {
         (Some(image), list) => Shim::from_library(image, list)?,

@@ -17,7 +17,7 @@ pub(super) fn run(arguments: &Linkage) -> Result<ExitCode> {
         Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
         None => None,
     };
-    let own = if list.is_none() && arguments.policy.is_none() { InterposedList::own()? } else { None };
+    let own = if list.is_none() && arguments.policy.is_none() { Some(InterposedList::own()?) } else { None };
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for file in shims(&arguments.shims)? {
         // The list inside the program is that of our own shim.

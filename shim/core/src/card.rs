@@ -68,6 +68,17 @@ impl CardId {
         (device < 32 && function < 8).then(|| Self::pci(domain, bus, device as u8, function as u8, 0))
     }
 
+    /// A card by the 16 bytes that `hipDeviceGetUuid` answers: the digits of the UUID. `None`: they are something else.
+    pub fn from_hex(digits: &[u8; 16]) -> Option<Self> {
+        hex(digits).map(Self::uuid)
+    }
+
+    /// True if both are PCI addresses of one device, whatever its functions and partitions.
+    pub fn same_slot(self, other: Self) -> bool {
+        let slot = |id: Self| id.first & !0xff_0007;
+        self.first & 0xf << 60 == TAG_PCI && slot(self) == slot(other)
+    }
+
     /// Appends the identity as people write it.
     pub fn show(self, text: &mut Text) {
         match self.first & 0xf << 60 {

@@ -10,9 +10,11 @@
 //! 4. [`table`]: what each pointer of this process was charged.
 //! 5. [`sys`]: the kernel and the loader, without libc.
 //! 6. [`shim`]: the one instance of all this in a process.
+//! 7. [`interpose`]: the entry points that are interposed, what each does, and whose function it calls.
 #![cfg_attr(not(test), no_std)]
 
 pub mod card;
+pub mod interpose;
 pub mod ledger;
 pub mod quota;
 pub mod shim;

@@ -218,6 +218,19 @@ impl Config {
         (self.general, (self.general != Figure::Unset).then_some(Source::General))
     }
 
+    /// Visits the figures that are set.
+    pub fn each_figure(&self, mut visit: impl FnMut(Source, Figure)) {
+        for &(id, figure) in self.addresses.get(..self.address_count).unwrap_or_default() {
+            visit(Source::Address(id), figure);
+        }
+        for (position, &figure) in self.positions.iter().enumerate().filter(|(_, figure)| **figure != Figure::Unset) {
+            visit(Source::Position(position), figure);
+        }
+        if self.general != Figure::Unset {
+            visit(Source::General, self.general);
+        }
+    }
+
     /// True if at least one figure can be held: the process may have cards that are not refused.
     pub fn any_usable(&self) -> bool {
         let usable = |figure: &Figure| matches!(figure, Figure::Bytes(_));

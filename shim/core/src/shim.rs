@@ -9,10 +9,11 @@
 //! Nothing is held between the two halves but a number of bytes: the driver may call back into the shim, other threads go on, a
 //! death in between leaves bytes that others reclaim.
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
+use crate::interpose::credit;
 use crate::ledger::layout::{Counter, ROWS};
 use crate::ledger::protocol::Full;
 use crate::ledger::trouble::Trouble;
@@ -68,6 +69,8 @@ pub enum Refusal {
     BadFigure(Option<Source>),
     /// There is no ledger.
     Ledger(Trouble),
+    /// More than 64 bits can say.
+    NoSuchSize,
 }
 
 /// Reserved bytes, between admission and the driver's answer.
@@ -99,6 +102,32 @@ pub fn start() {
     log::line(log::TRACE, |text| {
         text.str("loaded");
     });
+    config.each_figure(|source, figure| {
+        log::line(log::TRACE, |text| {
+            source.show(text);
+            match figure {
+                Figure::Bytes(bytes) => text.str("=").size(bytes),
+                Figure::Unusable | Figure::Unset => text.str(" is not a number of MiB above 0"),
+            };
+        });
+    });
+}
+
+/// A variable of the environment as it is now, for what a runtime reads when it starts.
+pub fn environment(name: &[u8]) -> Option<&'static [u8]> {
+    // SAFETY: libc's own array and strings, which end as C says; null before libc has set them.
+    unsafe {
+        let mut next = environ;
+        while let Some(&entry) = next.as_ref()
+            && !entry.is_null()
+        {
+            if let Some([b'=', value @ ..]) = CStr::from_ptr(entry).to_bytes().strip_prefix(name) {
+                return Some(value);
+            }
+            next = next.add(1);
+        }
+    }
+    None
 }
 
 fn quota(card: &CardOf) -> Result<u64, Refusal> {
@@ -118,24 +147,42 @@ fn ledger(card: &CardOf) -> Result<(Ledger, Card), Refusal> {
     Ok((ledger, ledger.card(id).map_err(Refusal::Ledger)?))
 }
 
+/// The number of a card in the ledger, as reservations carry it. `None`: there is no ledger.
+pub fn index(card: &CardOf) -> Option<u8> {
+    ledger(card).ok().map(|(_, place)| place.index())
+}
+
 /// Reserves `bytes` of a card. A refusal has been said on standard error, where it is the first of its kind.
 ///
 /// `mine`: bytes that this thread has reserved in an outer call whose driver call made this one.
 pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
-    let admitted = quota(card).and_then(|quota| {
-        let (ledger, place) = ledger(card)?;
-        match ledger.reserve(place, bytes, quota, mine) {
-            Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
-            Err(Full { used }) => Err(Refusal::Full { used, quota }),
-        }
-    });
+    let admitted = try_reserve(card, bytes, mine);
     if let Err(refusal) = &admitted {
-        say(card, bytes, refusal);
+        say_refusal(card, bytes, refusal);
     }
     admitted
 }
 
+/// The same, and nothing is said: the caller has another way, or says it itself ([`say_refusal`]).
+pub fn try_reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
+    let quota = quota(card)?;
+    let (ledger, place) = ledger(card)?;
+    if bytes > quota {
+        // Never bid: so large a number could wrap somebody's sum.
+        return Err(Refusal::Full { used: ledger.used(place), quota });
+    }
+    match ledger.reserve(place, bytes, quota, mine) {
+        Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
+        Err(Full { used }) => Err(Refusal::Full { used, quota }),
+    }
+}
+
 impl Reserved {
+    /// The card's number in the ledger.
+    pub fn card(&self) -> u8 {
+        self.card.index()
+    }
+
     /// Bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -151,6 +198,21 @@ impl Reserved {
         }
         self.ledger.commit(self.card, bytes.min(self.bytes));
         charge_key(&self.ledger, key, Entry::new(self.card.index(), kind, bytes));
+    }
+
+    /// Takes all of this reservation as charged, on top of what is charged under `key` already.
+    pub fn add(self, key: Key, kind: u8) {
+        let Some(state) = STATE.get() else { return };
+        self.ledger.commit(self.card, self.bytes);
+        let mut bytes = self.bytes;
+        loop {
+            bytes = bytes.saturating_add(state.table.take(key).map_or(0, |entry| entry.bytes));
+            match state.table.insert(key, Entry::new(self.card.index(), kind, bytes)) {
+                // Somebody put a part in between, and ours took its place: it is added in the next round.
+                Ok(Some(between)) => bytes = between.bytes,
+                _ => return,
+            }
+        }
     }
 
     /// Splits bytes off, for a part that is committed or cancelled on its own. At most what is reserved.
@@ -202,13 +264,66 @@ pub fn claim(key: Key) -> Option<Claimed> {
     Some(Claimed { entry, key })
 }
 
-/// Changes the counts of a key before the driver does; when both come to 0 the key is claimed. `None`: it stays, or nothing was
-/// charged for it. If the driver then fails, restore what was claimed, or count back.
-pub fn count(key: Key, refs: i32, uses: i32) -> Option<Claimed> {
-    match STATE.get()?.table.count(key, refs, uses) {
-        Counted::Gone(entry) => Some(Claimed { entry, key }),
-        Counted::Kept(_) | Counted::Unknown => None,
+/// What [`count`] did.
+#[must_use]
+pub enum Count {
+    /// Nothing was charged for the key.
+    Unknown,
+    /// It stays charged.
+    Kept,
+    /// Both counts came to 0, and it was claimed.
+    Gone(Claimed),
+}
+
+/// Changes the counts of a key before the driver does; when both come to 0 the key is claimed. If the driver then fails:
+/// [`uncount`].
+pub fn count(key: Key, refs: i32, uses: i32) -> Count {
+    match STATE.get().map(|state| state.table.count(key, refs, uses)) {
+        Some(Counted::Gone(entry)) => Count::Gone(Claimed { entry, key }),
+        Some(Counted::Kept(_)) => Count::Kept,
+        Some(Counted::Unknown) | None => Count::Unknown,
     }
+}
+
+/// Takes back what [`count`] has done with the same numbers.
+pub fn uncount(counted: Count, key: Key, refs: i32, uses: i32) {
+    match counted {
+        Count::Unknown => {}
+        // Nobody else can bring it to 0 meanwhile but the driver's own order of calls.
+        Count::Kept => drop_claim(count(key, -refs, -uses)),
+        Count::Gone(mut claimed) => {
+            claimed.entry.refs = refs.unsigned_abs();
+            claimed.entry.uses = uses.unsigned_abs();
+            claimed.restore();
+        }
+    }
+}
+
+/// What came to 0 is given back: somebody else has freed it for good.
+pub fn drop_claim(counted: Count) {
+    if let Count::Gone(claimed) = counted {
+        claimed.release();
+    }
+}
+
+/// Kind of an entry that is no charge but a note: its bytes are a number that the caller wants back.
+const NOTE: u8 = 0xff;
+
+/// Notes a number under a key that nothing is ever charged under.
+pub fn note(key: Key, number: u64) {
+    if let Some(state) = STATE.get() {
+        let _ = state.table.insert(key, Entry::new(0, NOTE, number));
+    }
+}
+
+/// Takes a note back.
+pub fn take_note(key: Key) -> Option<u64> {
+    STATE.get()?.table.take(key).map(|entry| entry.bytes)
+}
+
+/// Reads a note.
+pub fn read_note(key: Key) -> Option<u64> {
+    find(key).map(|entry| entry.bytes)
 }
 
 /// The entry of a key.
@@ -220,7 +335,7 @@ pub fn find(key: Key) -> Option<Entry> {
 pub fn release_all(wanted: impl Fn(&Entry) -> bool) {
     let Some(state) = STATE.get() else { return };
     let Some(ledger) = state.process.attached() else { return };
-    state.table.take_all(wanted, |entry| ledger.release(Card::from_index(entry.card), entry.bytes));
+    state.table.take_all(|entry| entry.kind != NOTE && wanted(entry), |entry| ledger.release(Card::from_index(entry.card), entry.bytes));
 }
 
 impl Claimed {
@@ -245,7 +360,17 @@ impl Claimed {
 pub fn room(card: &CardOf, total: u64, free: u64) -> (u64, u64) {
     let Ok(quota) = quota(card) else { return (total, 0) };
     let Ok((ledger, place)) = ledger(card) else { return (total.min(quota), 0) };
-    (total.min(quota), free.min(quota.saturating_sub(ledger.used(place))))
+    // What this thread's own call has reserved is there for it: a runtime asks in the middle of an allocation.
+    let used = ledger.used(place).saturating_sub(credit::in_flight(place.index()));
+    (total.min(quota), free.min(quota.saturating_sub(used)))
+}
+
+/// Visits the cards that this process's ledger knows: identity, the quota last used, and what live processes hold. Nothing is
+/// made: a process that has no ledger has no cards.
+pub fn each_card(visit: impl FnMut(CardId, u64, u64)) {
+    if let Some(ledger) = STATE.get().and_then(|state| state.process.attached()) {
+        ledger.each_card(visit);
+    }
 }
 
 /// Counts a call of an entry point. `row`: its number in the table of entry points.
@@ -292,14 +417,14 @@ fn add(row: usize, change: impl Fn(&Counter)) {
 }
 
 /// Says a refusal: one for want of room a few times per process, every other reason once.
-fn say(card: &CardOf, bytes: u64, refusal: &Refusal) {
+pub fn say_refusal(card: &CardOf, bytes: u64, refusal: &Refusal) {
     static ROOM: Said = Said::new();
     static NO_FIGURE: Said = Said::new();
     static BAD_FIGURE: Said = Said::new();
     static LEDGER: Said = Said::new();
     static STRAY: Said = Said::new();
     let (said, times) = match refusal {
-        Refusal::Full { .. } => (&ROOM, 8),
+        Refusal::Full { .. } | Refusal::NoSuchSize => (&ROOM, 8),
         Refusal::NoFigure => (&NO_FIGURE, 1),
         Refusal::BadFigure(_) => (&BAD_FIGURE, 2),
         Refusal::Ledger(_) => (&LEDGER, 2),
@@ -326,6 +451,9 @@ fn show(text: &mut Text, refusal: &Refusal) {
     match refusal {
         Refusal::Full { used, quota } => {
             text.size(*used).str(" of its quota of ").size(*quota).str(" in use");
+        }
+        Refusal::NoSuchSize => {
+            text.str("no card has as much");
         }
         Refusal::NoFigure => {
             text.str("no VROCM_DEVICE_MEMORY_LIMIT gives it a quota");

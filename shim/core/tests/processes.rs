@@ -20,7 +20,7 @@ use vrocm_core::ledger::trouble::Trouble;
 use vrocm_core::ledger::view::View;
 use vrocm_core::ledger::{Ledger, Process};
 use vrocm_core::quota::Source;
-use vrocm_core::shim::{self, CardOf, Refusal, Reserved};
+use vrocm_core::shim::{self, CardOf, Count, Refusal, Reserved};
 use vrocm_core::sys::private::Private;
 use vrocm_core::table::Key;
 
@@ -750,8 +750,16 @@ fn facade() -> ExitCode {
     shim::reserve(&card(0), 2 * MIB, 0).unwrap().commit(key(1), 1, 2 * MIB);
     assert_eq!(room().1, 6 * MIB, "what was at the address before is refunded");
     // References and uses.
-    assert!(shim::count(key(2), 1, 0).is_none() && shim::count(key(2), -1, 1).is_none() && shim::count(key(2), -1, 0).is_none());
-    shim::count(key(2), 0, -1).unwrap().release();
+    for (refs, uses) in [(1, 0), (-1, 1), (-1, 0)] {
+        assert!(matches!(shim::count(key(2), refs, uses), Count::Kept));
+    }
+    // What the driver refuses is counted back, also from nothing.
+    for (refs, uses) in [(1, 0), (0, -1)] {
+        let counted = shim::count(key(2), refs, uses);
+        shim::uncount(counted, key(2), refs, uses);
+        assert_eq!(shim::find(key(2)).map(|entry| (entry.refs, entry.uses)), Some((0, 1)));
+    }
+    shim::drop_claim(shim::count(key(2), 0, -1));
     assert_eq!(room().1, 14 * MIB);
     shim::release_all(|entry| entry.kind == 1);
     assert_eq!(room().1, 16 * MIB);

@@ -4,19 +4,20 @@
 //! - It needs `libc.so.6` only, in the oldest version there is, and of that two names ([build.rs] lets the linker prove it).
 //! - It exports nothing by accident: whatever a preload exports it imposes on every process.
 //! - It has no thread-locals, no executable stack, no text relocations.
-//! - The constructor reads the environment and returns.
+//! - The constructor reads the environment and returns; the destructor does nothing below level 2.
 //! - No panic is left in a release build, and the linker proves that too ([`panic`]).
 //!
 //! What the exports do is in `vrocm_core`.
 #![no_std]
 
+mod exports;
 mod memory;
 
 use vrocm_core::shim;
 
-/// Says that this library is loaded: `strings` and the auditor find it, and so does a debugger.
-#[unsafe(no_mangle)]
-pub static libvrocm_loaded: [u8; 16] = *b"libvrocm 0.1.0\0\0";
+/// What `strings` finds, and whoever looks at the file: an export of its own every process would get.
+#[used]
+static MARKER: [u8; 16] = *b"libvrocm 0.1.0\0\0";
 
 /// The loader calls it before `main`, with arguments on glibc and without any on musl: it uses none.
 extern "C" fn constructor() {
@@ -26,6 +27,15 @@ extern "C" fn constructor() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = constructor;
+
+/// The loader calls it when the process ends by itself.
+extern "C" fn destructor() {
+    vrocm_core::interpose::call::dump();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
 
 /// In a release build this must be unreachable: the call to a function that nobody defines fails the link if it is not.
 #[cfg(not(debug_assertions))]

@@ -272,6 +272,18 @@ impl Ledger {
         })
     }
 
+    /// Visits the cards that some process has met: identity, the quota of the last admission, bytes held.
+    pub fn each_card(&self, mut visit: impl FnMut(CardId, u64, u64)) {
+        for index in 0..CARDS {
+            let record = self.map.card(index);
+            if record.state.load(Acquire) == 0 {
+                return;
+            }
+            let id = CardId { first: record.first.load(Relaxed), second: record.second.load(Relaxed) };
+            visit(id, record.quota.load(Relaxed), self.used(Card(index as u8)));
+        }
+    }
+
     /// Reserves `bytes` of `card`, so that all that live processes hold of it stays within `quota`. Then call the driver, and then
     /// [`Ledger::commit`] or [`Ledger::cancel`] the same number of bytes.
     ///

@@ -8,6 +8,7 @@
 //! bounds, since a runtime may be damaged in ways the loader does not look at.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicUsize;
 
 #[repr(C)]
 struct Phdr {
@@ -27,6 +28,9 @@ struct PhdrInfo {
     name: *const c_char,
     headers: *const Phdr,
     count: u16,
+    /// Objects that were ever added and removed; glibc and musl both have them since long before anything that we run on.
+    added: u64,
+    removed: u64,
 }
 
 #[repr(C)]
@@ -46,8 +50,24 @@ unsafe extern "C" {
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+
+/// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
+#[cfg(target_arch = "x86_64")]
+const OF_SYMBOL: [u32; 3] = [1, 6, 7];
+/// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
+#[cfg(target_arch = "aarch64")]
+const OF_SYMBOL: [u32; 3] = [257, 1025, 1026];
+
+#[repr(C)]
+struct Relocation {
+    offset: u64,
+    info: u64,
+    addend: u64,
+}
 
 /// An object in the process.
+#[derive(Clone, Copy)]
 pub struct Object {
     base: u64,
     name: *const c_char,
@@ -62,6 +82,23 @@ pub struct Object {
     definitions: u64,
     definition_count: u64,
     soname: Option<u64>,
+    dynamic: u64,
+    /// Two tables of relocations: where, and bytes.
+    relocations: [(u64, u64); 2],
+    read_only: (u64, u64),
+}
+
+/// Changes whenever an object was loaded or unloaded.
+pub fn generation() -> u64 {
+    unsafe extern "C" fn call(info: *mut PhdrInfo, _size: usize, data: *mut c_void) -> c_int {
+        // SAFETY: `data` is the number below; `info` is the loader's.
+        unsafe { *data.cast::<u64>() = (*info).added.wrapping_add((*info).removed) };
+        1
+    }
+    let mut changes = 0_u64;
+    // SAFETY: the number outlives the call.
+    unsafe { dl_iterate_phdr(call, (&raw mut changes).cast()) };
+    changes
 }
 
 /// Visits the objects in load order until `visit` answers `true`. `visit` must not open or close libraries.
@@ -98,12 +135,15 @@ impl Object {
     unsafe fn read(info: &PhdrInfo) -> Option<Self> {
         let mut dynamic = 0;
         let mut range = (u64::MAX, 0);
+        let mut read_only = (0, 0);
         for index in 0..usize::from(info.count) {
             // SAFETY: the loader gives `count` headers.
             let header = unsafe { &*info.headers.add(index) };
             let start = info.base.wrapping_add(header.address);
             if header.kind == PT_DYNAMIC {
                 dynamic = start;
+            } else if header.kind == PT_GNU_RELRO {
+                read_only = (start, start.wrapping_add(header.memory_size));
             } else if header.kind == PT_LOAD {
                 range = (range.0.min(start), range.1.max(start.wrapping_add(header.memory_size)));
             }
@@ -124,6 +164,9 @@ impl Object {
             definitions: 0,
             definition_count: 0,
             soname: None,
+            dynamic,
+            relocations: [(0, 0); 2],
+            read_only,
         };
         let mut entry = dynamic as *const [u64; 2];
         loop {
@@ -131,6 +174,10 @@ impl Object {
             let [tag, value] = unsafe { *entry };
             match tag {
                 0 => break,
+                2 => object.relocations[1].1 = value,
+                7 => object.relocations[0].0 = object.address(value),
+                8 => object.relocations[0].1 = value,
+                23 => object.relocations[1].0 = object.address(value),
                 4 => object.hash = object.address(value),
                 5 => object.strings = object.address(value),
                 6 => object.symbols = object.address(value),
@@ -175,6 +222,65 @@ impl Object {
     /// `DT_SONAME`; empty where there is none.
     pub fn soname(&self) -> &[u8] {
         self.soname.and_then(|offset| self.string(offset)).unwrap_or_default()
+    }
+
+    /// True if it names `soname` among what it needs (`DT_NEEDED`).
+    pub fn needs(&self, soname: &[u8]) -> bool {
+        let mut entry = self.dynamic as *const [u64; 2];
+        loop {
+            // SAFETY: the loader has walked this array to its end mark.
+            let [tag, value] = unsafe { *entry };
+            if tag == 0 {
+                return false;
+            }
+            if tag == 1 && self.string(value) == Some(soname) {
+                return true;
+            }
+            // SAFETY: as above.
+            entry = unsafe { entry.add(1) };
+        }
+    }
+
+    /// Visits the places where this object keeps addresses of symbols that it refers to by name.
+    pub fn each_reference(&self, mut visit: impl FnMut(&'static [u8], &'static AtomicUsize)) {
+        for (table, bytes) in self.relocations {
+            for index in 0..bytes as usize / size_of::<Relocation>() {
+                if table == 0 {
+                    break;
+                }
+                // SAFETY: inside the table, which the loader has walked.
+                let relocation = unsafe { &*(table as *const Relocation).add(index) };
+                let (kind, symbol) = (relocation.info as u32, (relocation.info >> 32) as usize);
+                if symbol == 0 || relocation.addend != 0 || !OF_SYMBOL.contains(&kind) {
+                    continue;
+                }
+                let place = self.base.wrapping_add(relocation.offset);
+                if !place.is_multiple_of(8) || !self.contains(place as usize) {
+                    continue;
+                }
+                // SAFETY: the loader uses the same index; the place lies in the object and is aligned.
+                let (symbol, place) = unsafe { (&*(self.symbols as *const Symbol).add(symbol), &*(place as *const AtomicUsize)) };
+                if let Some(name) = self.string(symbol.name.into()) {
+                    visit(name, place);
+                }
+            }
+        }
+    }
+
+    /// True if the loader has made the place read-only once it had put its addresses there.
+    pub fn is_read_only(&self, place: usize) -> bool {
+        (self.read_only.0..self.read_only.1).contains(&(place as u64))
+    }
+
+    /// A number that tells it from another file at the same place.
+    pub fn mark(&self) -> usize {
+        let words = [self.dynamic, self.strings, self.string_bytes, self.symbols, self.gnu_hash, self.hash];
+        words.iter().fold(0_u64, |mark, &word| mark.rotate_left(9) ^ word.wrapping_sub(self.base)) as usize
+    }
+
+    /// Lowest and one past the highest address of its segments.
+    pub fn range(&self) -> (usize, usize) {
+        (self.range.0 as usize, self.range.1 as usize)
     }
 
     /// True if the symbol is defined here, whatever its version: how a runtime is recognised that was renamed.

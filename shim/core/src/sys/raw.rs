@@ -71,6 +71,7 @@ mod number {
     pub const CLOSE: usize = 3;
     pub const FSTAT: usize = 5;
     pub const MMAP: usize = 9;
+    pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const PREAD: usize = 17;
     pub const PWRITE: usize = 18;
@@ -127,6 +128,7 @@ mod number {
     pub const GETEUID: usize = 175;
     pub const GETGID: usize = 176;
     pub const GETEGID: usize = 177;
+    pub const MPROTECT: usize = 226;
     pub const MUNMAP: usize = 215;
     pub const MMAP: usize = 222;
     pub const MADVISE: usize = 233;
@@ -357,6 +359,17 @@ pub fn map_shared(fd: i32, size: usize, writable: bool) -> Result<*mut u8> {
 pub fn map_private(size: usize) -> Result<*mut u8> {
     // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
     unsafe { call(number::MMAP, [0, size, 3, 0x4022, usize::MAX, 0]) }.map(|address| address as *mut u8)
+}
+
+/// Makes whole pages readable, and writable or not.
+///
+/// # Safety
+///
+/// The pages are the caller's to change, and hold no code.
+pub unsafe fn protect(page: usize, size: usize, writable: bool) -> Result<()> {
+    let protection = if writable { 3 } else { 1 };
+    // SAFETY: the caller's.
+    unsafe { call(number::MPROTECT, [page, size, protection, 0, 0, 0]) }.map(drop)
 }
 
 /// Gives a mapping back.

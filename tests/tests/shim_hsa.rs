@@ -1,0 +1,192 @@
+//! The shim under programs that call HSA directly, as `OpenCL` and UCX do: nothing of HIP is above.
+
+use vrocm_tests::driver::{Answer, Driver, End, Session, Status};
+use vrocm_tests::mock::Mock;
+use vrocm_tests::paths::fixture;
+use vrocm_tests::shim::{held, recorded};
+
+const MIB: u64 = 1 << 20;
+const OUT_OF_RESOURCES: Status = Status::Code(0x1008);
+const INVALID_ALLOCATION: Status = Status::Code(0x1003);
+
+fn ask(session: &mut Session, command: &str) -> Answer {
+    session.ask(command).unwrap_or_else(|| panic!("{command}: the process is gone"))
+}
+
+fn must(session: &mut Session, command: &str) -> Answer {
+    let answer = ask(session, command);
+    assert!(answer.is_ok(), "{command}: {answer:?}");
+    answer
+}
+
+/// Gives the commands, all of which succeed, and says what is held after each; the record agrees.
+fn held_after(session: &mut Session, mock: &Mock, commands: &[&str]) -> Vec<u64> {
+    commands
+        .iter()
+        .map(|command| {
+            must(session, command);
+            let now = held(mock).unwrap_or(0);
+            assert_eq!(now, recorded(mock), "{command}: ledger and record");
+            now / MIB
+        })
+        .collect()
+}
+
+fn ends_well(session: Session) {
+    let outcome = session.close();
+    assert_eq!(outcome.end, End::Exit(0), "{outcome:?}");
+}
+
+#[test]
+fn pools_and_regions_are_one_memory() {
+    let mock = Mock::new();
+    let mut session = Driver::hsa(&mock).shim(&mock, 64).start();
+    assert_eq!(ask(&mut session, "pool_allocate,512M").status, OUT_OF_RESOURCES);
+    assert_eq!(ask(&mut session, "memory_allocate,65M").status, OUT_OF_RESOURCES);
+    let commands = ["pool_allocate,40M", "memory_allocate,24M", "pool_free", "memory_free"];
+    assert_eq!(held_after(&mut session, &mock, &commands), [40, 64, 40, 0]);
+    // Above the size of a block whole blocks, below it pages.
+    assert_eq!(held_after(&mut session, &mock, &["pool_allocate,33M", "pool_allocate,30M"]), [34, 64]);
+    assert_eq!(ask(&mut session, "pool_allocate,1").status, OUT_OF_RESOURCES);
+    must(&mut session, "pool_free");
+    must(&mut session, "pool_allocate,1");
+    assert_eq!(held(&mock), Some(34 * MIB + 4096));
+    ask(&mut session, "pool_free,null");
+    assert_eq!(held(&mock), Some(34 * MIB + 4096), "nothing is freed by freeing nothing");
+    ends_well(session);
+    assert!(mock.card(0).highest_block <= 64 * MIB);
+}
+
+#[test]
+fn a_handle_is_charged_until_nothing_refers_to_it_and_nothing_maps_it() {
+    let mock = Mock::new();
+    let mut session = Driver::hsa(&mock).shim(&mock, 64).start();
+    assert_eq!(ask(&mut session, "vmem_create,66M").status, OUT_OF_RESOURCES);
+    let released_first = ["vmem_reserve,32M", "vmem_create,32M", "vmem_map", "vmem_release", "vmem_unmap", "vmem_unreserve"];
+    assert_eq!(held_after(&mut session, &mock, &released_first), [0, 32, 32, 32, 0, 0]);
+    let retained = ["vmem_reserve,32M", "vmem_create,32M", "vmem_map", "vmem_retain", "vmem_release", "vmem_unmap", "vmem_release", "vmem_unreserve"];
+    assert_eq!(held_after(&mut session, &mock, &retained), [0, 32, 32, 32, 32, 32, 0, 0]);
+    let imported = ["vmem_create,32M", "vmem_export", "vmem_import", "vmem_release", "vmem_release"];
+    assert_eq!(held_after(&mut session, &mock, &imported), [32, 32, 32, 32, 0]);
+    assert_eq!(ask(&mut session, "vmem_release,0").status, INVALID_ALLOCATION);
+    ends_well(session);
+}
+
+#[test]
+fn what_the_driver_refuses_is_not_charged_and_what_it_keeps_stays_charged() {
+    let mock = Mock::new().knob("FAIL", "pool_allocate:1,vmem_handle_create:1,load_agent_code_object:1");
+    let mut session = Driver::hsa(&mock).shim(&mock, 128).start();
+    let module = format!("load,{}", fixture("module.hsaco").display());
+    for command in ["pool_allocate,16M", "vmem_create,16M", module.as_str()] {
+        assert_eq!(ask(&mut session, command).status, OUT_OF_RESOURCES, "{command}");
+        assert_eq!(held(&mock), Some(0), "{command}");
+    }
+    assert_eq!(held_after(&mut session, &mock, &["vmem_reserve,16M", "vmem_create,16M", "vmem_map"]), [0, 16, 16]);
+    // Something is mapped there already.
+    assert!(!ask(&mut session, "vmem_map").is_ok());
+    assert_eq!(held_after(&mut session, &mock, &["vmem_release", "vmem_unmap"]), [16, 0]);
+    assert!(!ask(&mut session, "vmem_unmap").is_ok());
+    assert_eq!(held(&mock), Some(0));
+    ends_well(session);
+}
+
+#[test]
+fn images_are_charged_until_their_executable_goes() {
+    let mock = Mock::new();
+    let module = format!("load,{}", fixture("module.hsaco").display());
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    let loaded = held_after(&mut session, &mock, &[&module]);
+    assert!(loaded[0] >= 64, "{loaded:?}");
+    assert_eq!(ask(&mut session, "pool_allocate,40M").status, OUT_OF_RESOURCES);
+    assert_eq!(held_after(&mut session, &mock, &["unload", &module, "unload", "pool_allocate,64M"]), [0, loaded[0], 0, 64]);
+    assert_eq!(ask(&mut session, &module).status, OUT_OF_RESOURCES);
+    ends_well(session);
+    assert!(mock.card(0).highest_asked <= 100 * MIB);
+}
+
+#[test]
+fn capacity_is_the_quota_and_never_more_than_the_card() {
+    for (vram, quota) in [(16384, 64), (32, 64)] {
+        let mock = Mock::new().vram_mib(vram);
+        let mut session = Driver::hsa(&mock).shim(&mock, quota).start();
+        let total = vram.min(quota) * MIB;
+        assert_eq!(must(&mut session, "pool_size").number("size"), total);
+        assert_eq!(must(&mut session, "available").number("size"), total);
+        must(&mut session, "pool_allocate,16M");
+        assert_eq!(must(&mut session, "pool_size").number("size"), total);
+        assert_eq!(must(&mut session, "available").number("size"), total - 16 * MIB);
+        ends_well(session);
+    }
+}
+
+#[test]
+fn each_card_has_its_own_quota_whatever_is_visible() {
+    let mock = Mock::new().cards(3);
+    let by_address = |mock: &'static Mock, visible: &str| {
+        Driver::hsa(mock)
+            .shim(mock, 16)
+            .env("VROCM_DEVICE_MEMORY_LIMIT_0000_13_00_0", "64")
+            .env("VROCM_DEVICE_MEMORY_LIMIT_GPU_a0de000000000002", "128")
+            .env("ROCR_VISIBLE_DEVICES", visible)
+            .start()
+    };
+    let mock: &'static Mock = Box::leak(Box::new(mock));
+    let sizes = |visible: &str, count: usize| -> Vec<u64> {
+        let mut session = by_address(mock, visible);
+        let sizes = (0..count)
+            .map(|card| {
+                must(&mut session, &format!("card,{card}"));
+                must(&mut session, "pool_size").number("size") / MIB
+            })
+            .collect();
+        ends_well(session);
+        sizes
+    };
+    assert_eq!(sizes("0,1,2", 3), [16, 64, 128]);
+    assert_eq!(sizes("2,1", 2), [128, 64]);
+    assert_eq!(sizes("GPU-a0de000000000001,GPU-a0de000000000000", 2), [64, 16]);
+    // Two processes, another order: one card.
+    let mut first = by_address(mock, "1");
+    let mut second = by_address(mock, "2,1");
+    must(&mut first, "pool_allocate,40M");
+    must(&mut second, "card,1");
+    assert_eq!(ask(&mut second, "pool_allocate,40M").status, OUT_OF_RESOURCES);
+    must(&mut second, "pool_allocate,24M");
+    must(&mut second, "card,0");
+    must(&mut second, "pool_allocate,128M");
+}
+
+/// A random walk with the record as the truth, the driver failing now and then.
+#[test]
+fn a_walk_at_random_keeps_ledger_and_record_together() {
+    for seed in 1..=4_u64 {
+        let mock = Mock::new().limit_mib(96);
+        let mut session = Driver::hsa(&mock).shim(&mock, 128).start();
+        let mut state = seed;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        must(&mut session, "vmem_reserve,8M");
+        for step in 0..300 {
+            let command = match next(12) {
+                0 | 1 => format!("pool_allocate,{}", next(24 << 20)),
+                2 => format!("pool_allocate,{}", next(8192)),
+                3 => format!("memory_allocate,{}", next(12 << 20)),
+                4 | 5 => "pool_free".to_owned(),
+                6 => "vmem_create,8M".to_owned(),
+                7 => "vmem_map".to_owned(),
+                8 => "vmem_unmap".to_owned(),
+                9 => "vmem_retain".to_owned(),
+                10 => "vmem_release".to_owned(),
+                _ => if next(2) == 0 { "vmem_export" } else { "vmem_import" }.to_owned(),
+            };
+            ask(&mut session, &command);
+            let (ledger, record) = (held(&mock).unwrap_or(0), recorded(&mock));
+            assert_eq!(ledger, record, "seed {seed}, step {step}: {command}");
+            assert!(ledger <= 128 * MIB, "seed {seed}, step {step}: {command}");
+        }
+        ends_well(session);
+        assert_eq!(held(&mock), Some(0), "seed {seed}: a process that ended holds nothing");
+    }
+}
