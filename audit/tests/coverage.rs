@@ -94,6 +94,11 @@ fn an_export_that_nobody_has_classified_fails() {
 
 /// Audits the two-layer runtime (or what `source` makes of it) against a shim with these names.
 fn two_layers(source: &str, shim_names: &[&str], shim_map: Option<&str>) -> Outcome {
+    two_layers_accepting(source, shim_names, shim_map, "")
+}
+
+/// The same, with acceptances.
+fn two_layers_accepting(source: &str, shim_names: &[&str], shim_map: Option<&str>, acceptances: &str) -> Outcome {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
     stub(
@@ -105,7 +110,24 @@ fn two_layers(source: &str, shim_names: &[&str], shim_map: Option<&str>) -> Outc
     );
     let runtime = library(dir, source, "libamdhip64.so.7", Some(NODES), &["-Wl,-soname,libamdhip64.so.7", "./libhsa-runtime64.so.1"]);
     let shim = stub(dir, "shim.so", shim_names, shim_map, &[]);
-    audit(&["coverage", text(&runtime), "--shim", text(&shim)])
+    let file = dir.join("accept.json");
+    std::fs::write(&file, format!("{{\"schema_version\": 1, \"accepted\": [{acceptances}]}}")).expect("written");
+    audit(&["coverage", text(&runtime), "--shim", text(&shim), "--accept", text(&file)])
+}
+
+#[test]
+fn a_free_beneath_may_be_left_open_and_an_allocator_may_not() {
+    let free = r#"{"family": "hsa", "export": "hsa_amd_memory_pool_free", "reason": "frees nothing that was charged", "since": "2026-01-01"}"#;
+    let outcome = two_layers_accepting(TWO_LAYERS, &["hsa_amd_memory_pool_allocate"], None, free);
+    assert_eq!(outcome.export("hipMalloc")["label"], "covered-below");
+    assert_eq!(outcome.report["subjects"][0]["beneath"]["accepted"], serde_json::json!(["hsa_amd_memory_pool_free"]));
+    assert!(!outcome.found("stale-acceptance", "hsa_amd_memory_pool_free"), "it is used");
+    let allocator = free.replace("hsa_amd_memory_pool_free", "hsa_amd_memory_pool_allocate");
+    let outcome = two_layers_accepting(TWO_LAYERS, &["hsa_amd_memory_pool_free"], None, &allocator);
+    assert_eq!(outcome.export("hipMalloc")["label"], "open");
+    let ended = free.replace("}", ", \"until\": \"2026-01-02\"}");
+    let outcome = two_layers_accepting(TWO_LAYERS, &["hsa_amd_memory_pool_allocate"], None, &ended);
+    assert_eq!(outcome.export("hipMalloc")["label"], "open", "an acceptance that has ended excuses nothing");
 }
 
 #[test]

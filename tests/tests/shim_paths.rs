@@ -4,17 +4,16 @@
 //! out of memory is data (`data/refused.tsv`), each with its reason; a row there that does not hold fails as well. With `VROCM_MEASURE=1` the answers are
 //! printed instead of compared.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use support::{MIB, shimmed};
 use vrocm_audit::manifest::{Class, ClassTable, Family};
-use vrocm_tests::driver::{Answer, End, Session, Way};
+use vrocm_tests::driver::{Answer, Driver, End, Session, Way};
 use vrocm_tests::mock::Mock;
 use vrocm_tests::paths::{Path, first_failure, paths, paths_of, rows, settled};
 use vrocm_tests::runtime::{Runtime, VERSIONS};
+
+const MIB: u64 = 1 << 20;
 
 /// Paths whose size is that of a code object of 64 MiB, not the request's.
 fn has_its_own_size(path: &Path) -> bool {
@@ -53,7 +52,7 @@ fn runtime(version: &str) -> Option<&'static Runtime> {
 
 /// The process that a path is tried in has used HIP, and can still do so afterwards.
 fn start(runtime: &Runtime, mock: &Mock, way: Way, quota: u64) -> Session {
-    let mut session = shimmed(runtime, mock, quota).way(way).start();
+    let mut session = Driver::new(runtime, mock).shim(mock, quota).way(way).start();
     for command in ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"] {
         must(&mut session, command);
     }
@@ -286,10 +285,10 @@ fn imported_memory_is_charged_where_it_was_made() {
             must(&mut user, &command);
             let (held, taken) = (charged(&mut user, 256), mock.card(0).asked);
             assert_eq!(held, taken, "{} {command}", runtime.version);
-            assert!((64 * MIB..66 * MIB).contains(&held), "{} {command}: {held} bytes, and one allocation of 64 MiB", runtime.version);
+            assert!((64 * MIB..68 * MIB).contains(&held), "{} {command}: {held} bytes, and one allocation of 64 MiB", runtime.version);
         }
         must(&mut owner, "hipFree");
-        assert!(charged(&mut user, 256) < 2 * MIB, "{}", runtime.version);
+        assert!(charged(&mut user, 256) < 4 * MIB, "{}", runtime.version);
     }
 }
 

@@ -123,7 +123,7 @@ pub fn audit(runtimes: &[Runtime<'_>], shim: &Shim<'_>, context: &Context<'_>) -
 }
 
 fn audit_one(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_>, used: &mut [bool], findings: &mut Vec<Finding>) -> Subject {
-    let beneath = beneath::judge(runtime, shim, context);
+    let beneath = beneath::judge(runtime, shim, context, used);
     let mut exports = Vec::with_capacity(runtime.exports.len());
     for export in &runtime.exports {
         let judged = runtime.family.judge(&export.name, runtime.release, context.table);
