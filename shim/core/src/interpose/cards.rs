@@ -78,6 +78,7 @@ const UUID: u32 = 0xA011;
 const SEGMENT: u32 = 0;
 
 type Visit = unsafe extern "C" fn(u64, *mut c_void) -> u32;
+type Iterate = unsafe extern "C" fn(u64, Visit, *mut c_void) -> u32;
 type Info = unsafe extern "C" fn(u64, u32, *mut c_void) -> u32;
 
 /// What making a table needs at hand.
@@ -85,8 +86,8 @@ struct Making<'a> {
     agents: &'a mut Agents,
     agent_info: Info,
     pool_info: Info,
-    pools: unsafe extern "C" fn(u64, Visit, *mut c_void) -> u32,
-    regions: unsafe extern "C" fn(u64, Visit, *mut c_void) -> u32,
+    pools: Iterate,
+    regions: Option<Iterate>,
     /// Of the agent whose pools are being visited.
     what: u8,
 }
@@ -127,10 +128,12 @@ unsafe extern "C" fn visit_agent(agent: u64, data: *mut c_void) -> u32 {
     making.agents.put(agent, making.what);
     // SAFETY: callbacks with the same data; they end before this call does.
     unsafe { (making.pools)(agent, visit_pool, data) };
-    if making.what == HOST {
+    if making.what == HOST
+        && let Some(regions) = making.regions
+    {
         // What a region of the host is must be known: an agent of a card shows them as well. A card's own are its pools.
         // SAFETY: as above.
-        unsafe { (making.regions)(agent, visit_pool, data) };
+        unsafe { regions(agent, visit_pool, data) };
     }
     0
 }
@@ -188,8 +191,8 @@ fn published<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
 
 fn list_agents(runtime: &Runtime) -> Option<&'static mut Agents> {
     let (agent_info, pool_info) = (runtime.symbol(b"hsa_agent_get_info")?, runtime.symbol(b"hsa_amd_memory_pool_get_info")?);
-    let (pools, regions) = (runtime.symbol(b"hsa_amd_agent_iterate_memory_pools")?, runtime.symbol(b"hsa_agent_iterate_regions")?);
-    let iterate = runtime.symbol(b"hsa_iterate_agents")?;
+    let (pools, iterate) = (runtime.symbol(b"hsa_amd_agent_iterate_memory_pools")?, runtime.symbol(b"hsa_iterate_agents")?);
+    let regions = runtime.symbol(b"hsa_agent_iterate_regions");
     let agents = fresh::<Agents>()?;
     // SAFETY: functions of one HSA runtime, as hsa.h and hsa_ext_amd.h of all versions declare them.
     let status = unsafe {
@@ -197,8 +200,8 @@ fn list_agents(runtime: &Runtime) -> Option<&'static mut Agents> {
             agents,
             agent_info: core::mem::transmute::<usize, Info>(agent_info),
             pool_info: core::mem::transmute::<usize, Info>(pool_info),
-            pools: core::mem::transmute::<usize, unsafe extern "C" fn(u64, Visit, *mut c_void) -> u32>(pools),
-            regions: core::mem::transmute::<usize, unsafe extern "C" fn(u64, Visit, *mut c_void) -> u32>(regions),
+            pools: core::mem::transmute::<usize, Iterate>(pools),
+            regions: regions.map(|regions| core::mem::transmute::<usize, Iterate>(regions)),
             what: HOST,
         };
         let iterate: unsafe extern "C" fn(Visit, *mut c_void) -> u32 = core::mem::transmute(iterate);
