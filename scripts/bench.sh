@@ -1,6 +1,7 @@
 #!/bin/bash
 # Times our commands beside what people use for the same jobs, as whole processes, all in one run, and prints the table in Markdown.
-#   scripts/bench.sh [ROUNDS]            (31 unless told; the commands of a job run in turn, so that drift of the machine hits all)
+#   scripts/bench.sh [ROUNDS] >docs/measurements/DATE/benchmark.md
+# 31 rounds unless told; the commands of a job run in turn, so that a drift of the machine hits all of them.
 # Needs the real libraries (scripts/corpus.sh) and whatever of the other tools is installed; what is missing is named in the table.
 # docs/measurements/ keeps the tables with machine and date.
 set -euo pipefail
@@ -39,7 +40,6 @@ jobs = [
         ("eu-readelf -d -V", "eu-readelf -d -V $SHIM"),
         ("linux-abi-scan (version floor only)", "linux-abi-scan $SHIM"),
         ("objdump -T | grep (version floor only)", "objdump -T $SHIM | grep -o 'GLIBC_[0-9.]*' | sort -uV"),
-        ("auditwheel lddtree (Python)", "python3 -c 'import auditwheel' && auditwheel show $SHIM"),
     ]),
     ("linkage of HIP 7.2.4", [
         ("vrocm-audit linkage, all rules", "$AUDIT linkage $HIP"),
@@ -80,8 +80,12 @@ def measure(command):
     words = words_of(command)
     began = time.perf_counter()
     pid = os.posix_spawn(words[0], words, env, file_actions=[(os.POSIX_SPAWN_DUP2, sink.fileno(), 1), (os.POSIX_SPAWN_DUP2, sink.fileno(), 2)])
-    os.waitpid(pid, 0)
-    return time.perf_counter() - began
+    _, status = os.waitpid(pid, 0)
+    took = time.perf_counter() - began
+    # 1 is a verdict (findings, nothing matched); anything else did not do the job, and its time means nothing.
+    if os.waitstatus_to_exitcode(status) not in (0, 1):
+        sys.exit(f"bench: {command}: exit status {os.waitstatus_to_exitcode(status)}")
+    return took
 
 def memory(command):
     if not os.path.exists("/usr/bin/time"):
@@ -93,7 +97,7 @@ cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line
 print(f"{datetime.date.today()}, {os.cpu_count()} x {cpu}, {platform.system()} {platform.release().split('-')[0]}; {rounds} rounds, page cache warm;")
 print("wall time of the whole process, peak memory of the largest process of the command.\n")
 for title, commands in jobs:
-    here = [(name, command) for name, command in commands if shutil.which(tool(command)) or tool(command) == "python3"]
+    here = [(name, command) for name, command in commands if shutil.which(tool(command))]
     absent = [name for name, command in commands if (name, command) not in here]
     times = {name: [] for name, _ in here}
     for name, command in here:
