@@ -125,7 +125,7 @@ fn a_free_beneath_may_be_left_open_and_an_allocator_may_not() {
     let allocator = free.replace("hsa_amd_memory_pool_free", "hsa_amd_memory_pool_allocate");
     let outcome = two_layers_accepting(TWO_LAYERS, &["hsa_amd_memory_pool_free"], None, &allocator);
     assert_eq!(outcome.export("hipMalloc")["label"], "open");
-    let ended = free.replace("}", ", \"until\": \"2026-01-02\"}");
+    let ended = free.replace('}', ", \"until\": \"2026-01-02\"}");
     let outcome = two_layers_accepting(TWO_LAYERS, &["hsa_amd_memory_pool_allocate"], None, &ended);
     assert_eq!(outcome.export("hipMalloc")["label"], "open", "an acceptance that has ended excuses nothing");
 }
