@@ -39,6 +39,14 @@ fn main() {
     }
     let beside = format!("-L{}", mock.display());
     compile(&out.join("hsa"), &[PathBuf::from("probes/hsa.c")], &[beside.as_str(), "-l:libhsa-runtime64.so.1"]);
+    let alone = out.join("alone");
+    std::fs::create_dir_all(&alone).expect("OUT_DIR can be written");
+    // Its calls to itself go through its own PLT, so that a preload sees them.
+    compile(
+        &alone.join("libamdhip64.so.7"),
+        &[PathBuf::from("probes/alone.c")],
+        &["-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-soname,libamdhip64.so.7", "-pthread"],
+    );
     compile(&out.join("driver"), &["probes/driver.c", "probes/calls.c"].map(PathBuf::from), &["-ldl", "-pthread"]);
 }
 

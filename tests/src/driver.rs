@@ -157,17 +157,33 @@ pub struct Driver<'a> {
     environment: Vec<(String, String)>,
     options: Vec<String>,
     patience: Duration,
+    alone: bool,
 }
 
 impl<'a> Driver<'a> {
     /// By `dlsym`, nothing preloaded.
     pub fn new(runtime: &'a Runtime, mock: &'a Mock) -> Self {
-        Self { runtime: Some(runtime), mock, way: Way::Dlsym, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE }
+        Self {
+            runtime: Some(runtime),
+            mock,
+            way: Way::Dlsym,
+            preload: None,
+            environment: Vec::new(),
+            options: Vec::new(),
+            patience: PATIENCE,
+            alone: false,
+        }
     }
 
     /// The driver that calls HSA directly, on the machine's own C library. Ways, options and other libraries do not apply to it.
     pub fn hsa(mock: &'a Mock) -> Self {
-        Self { runtime: None, mock, way: Way::Direct, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE }
+        Self { runtime: None, mock, way: Way::Direct, preload: None, environment: Vec::new(), options: Vec::new(), patience: PATIENCE, alone: false }
+    }
+
+    /// Under a stand-in for the runtime that has no HSA beneath (`probes/alone.c`), on the machine's own C library. The mock is its folder alone.
+    pub fn alone(mock: &'a Mock) -> Self {
+        let library = concat!("--lib=", env!("OUT_DIR"), "/alone/libamdhip64.so.7");
+        Self { options: vec![library.to_owned()], alone: true, ..Self::hsa(mock) }.way(Way::Dlsym)
     }
 
     /// Another way to the entry points.
@@ -222,6 +238,7 @@ impl<'a> Driver<'a> {
     fn command(&self) -> Command {
         let mut command = match self.runtime {
             Some(runtime) => self.hip_command(runtime),
+            None if self.alone => self.alone_command(),
             None => self.hsa_command(),
         };
         command.envs(self.mock.environment()).envs(self.environment.iter().cloned());
@@ -236,6 +253,15 @@ impl<'a> Driver<'a> {
         command.arg(format!("--way={}", self.way.option()));
         command.arg(format!("--lib={}", runtime.soname));
         command.args(&self.options);
+        command
+    }
+
+    fn alone_command(&self) -> Command {
+        let mut command = Command::new(concat!(env!("OUT_DIR"), "/driver"));
+        command.arg(format!("--way={}", self.way.option())).args(&self.options);
+        if let Some(preload) = &self.preload {
+            command.env("LD_PRELOAD", preload);
+        }
         command
     }
 

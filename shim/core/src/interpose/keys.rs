@@ -71,12 +71,12 @@ pub mod kind {
     pub const POOL: u8 = 1;
     /// Physical memory without an address.
     pub const PHYSICAL: u8 = 2;
-    /// Managed memory.
+    /// Managed memory of who calls HSA directly.
     pub const MANAGED: u8 = 3;
     /// Images of modules with their variables.
     pub const IMAGE: u8 = 4;
     /// Queues.
     pub const QUEUE: u8 = 5;
-    /// Memory of a runtime that has no HSA beneath.
+    /// What the HIP layer charges: managed memory, and all memory of a runtime without HSA. The upper half is the runtime's number.
     pub const HIP: u8 = 6;
 }

@@ -65,7 +65,9 @@ macro_rules! rows {
             Hip hipMalloc(pointer: *mut *mut c_void, size: usize) -> i32: Charge = hip::memory::malloc;
             Hip hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: u32) -> i32: Charge = hip::memory::malloc_with_flags;
             Hip hipMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> i32: Charge = hip::memory::malloc_pitch;
-            Hip hipMemAllocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize, element: u32) -> i32: Charge = hip::memory::mem_alloc_pitch;
+            Hip hipMemAllocPitch(
+                pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize, element: u32
+            ) -> i32: Charge = hip::memory::mem_alloc_pitch;
             Hip hipMalloc3D(pointer: *mut PitchedPtr, extent: Extent) -> i32: Charge = hip::memory::malloc_3d;
             Hip hipHostAlloc(pointer: *mut *mut c_void, size: usize, flags: u32) -> i32: Charge = hip::host::alloc;
             Hip hipFree(pointer: *mut c_void) -> i32: Refund = hip::memory::free;
@@ -74,11 +76,17 @@ macro_rules! rows {
             Hip hipDeviceReset() -> i32: Refund = hip::memory::device_reset;
 
             // HIP: arrays
-            Hip hipMallocArray(array: *mut *mut c_void, desc: *const ChannelDesc, width: usize, height: usize, flags: u32) -> i32: Charge = hip::array::malloc;
-            Hip hipMalloc3DArray(array: *mut *mut c_void, desc: *const ChannelDesc, extent: Extent, flags: u32) -> i32: Charge = hip::array::malloc_3d;
+            Hip hipMallocArray(
+                array: *mut *mut c_void, desc: *const ChannelDesc, width: usize, height: usize, flags: u32
+            ) -> i32: Charge = hip::array::malloc;
+            Hip hipMalloc3DArray(
+                array: *mut *mut c_void, desc: *const ChannelDesc, extent: Extent, flags: u32
+            ) -> i32: Charge = hip::array::malloc_3d;
             Hip hipArrayCreate(array: *mut *mut c_void, desc: *const ArrayDesc) -> i32: Charge = hip::array::create;
             Hip hipArray3DCreate(array: *mut *mut c_void, desc: *const Array3dDesc) -> i32: Charge = hip::array::create_3d;
-            Hip hipMallocMipmappedArray(array: *mut *mut c_void, desc: *const ChannelDesc, extent: Extent, levels: u32, flags: u32) -> i32: Charge = hip::array::malloc_mipmapped;
+            Hip hipMallocMipmappedArray(
+                array: *mut *mut c_void, desc: *const ChannelDesc, extent: Extent, levels: u32, flags: u32
+            ) -> i32: Charge = hip::array::malloc_mipmapped;
             Hip hipMipmappedArrayCreate(array: *mut *mut c_void, desc: *mut Array3dDesc, levels: u32) -> i32: Charge = hip::array::create_mipmapped;
             Hip hipFreeArray(array: *mut c_void) -> i32: Refund = hip::memory::free;
             Hip hipArrayDestroy(array: *mut c_void) -> i32: Refund = hip::memory::free;
@@ -87,12 +95,16 @@ macro_rules! rows {
 
             // HIP: managed memory
             Hip hipMallocManaged(pointer: *mut *mut c_void, size: usize, flags: u32) -> i32: Charge = hip::managed::malloc;
-            Hip __hipRegisterManagedVar(binary: *mut c_void, pointer: *mut *mut c_void, initial: *mut c_void, name: *const c_char, size: usize, align: u32) -> (): Charge = hip::managed::register_variable;
+            Hip __hipRegisterManagedVar(
+                binary: *mut c_void, pointer: *mut *mut c_void, initial: *mut c_void, name: *const c_char, size: usize, align: u32
+            ) -> (): Charge = hip::managed::register_variable;
             Hip __hipUnregisterFatBinary(binary: *mut c_void) -> (): Refund = hip::managed::unregister_binary;
 
             // HIP: stream-ordered memory
             Hip hipMallocAsync(pointer: *mut *mut c_void, size: usize, stream: *mut c_void) -> i32: Charge = hip::pool::malloc;
-            Hip hipMallocFromPoolAsync(pointer: *mut *mut c_void, size: usize, pool: *mut c_void, stream: *mut c_void) -> i32: Charge = hip::pool::malloc_from_pool;
+            Hip hipMallocFromPoolAsync(
+                pointer: *mut *mut c_void, size: usize, pool: *mut c_void, stream: *mut c_void
+            ) -> i32: Charge = hip::pool::malloc_from_pool;
             Hip hipFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> i32: Refund = hip::pool::free;
 
             // HIP: physical memory
@@ -103,12 +115,24 @@ macro_rules! rows {
             Hip hipMemUnmap(address: *mut c_void, size: usize) -> i32: Refund = hip::vmm::unmap;
 
             // HIP: graphs
-            Hip hipGraphAddMemAllocNode(node: *mut *mut c_void, graph: *mut c_void, dependencies: *const *mut c_void, count: usize, params: *mut AllocNodeParams) -> i32: Charge = hip::graph::add_alloc_node;
-            Hip hipGraphAddNode(node: *mut *mut c_void, graph: *mut c_void, dependencies: *const *mut c_void, count: usize, params: *mut c_void) -> i32: Charge = hip::graph::add_node;
-            Hip hipGraphInstantiate(executable: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, size: usize) -> i32: Charge = hip::graph::instantiate;
-            Hip hipGraphInstantiateWithFlags(executable: *mut *mut c_void, graph: *mut c_void, flags: u64) -> i32: Charge = hip::graph::instantiate_with_flags;
-            Hip hipGraphInstantiateWithParams(executable: *mut *mut c_void, graph: *mut c_void, params: *mut c_void) -> i32: Charge = hip::graph::instantiate_with_params;
-            Hip hipGraphExecUpdate(executable: *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, result: *mut u32) -> i32: Charge = hip::graph::update;
+            Hip hipGraphAddMemAllocNode(
+                node: *mut *mut c_void, graph: *mut c_void, dependencies: *const *mut c_void, count: usize, params: *mut AllocNodeParams
+            ) -> i32: Charge = hip::graph::add_alloc_node;
+            Hip hipGraphAddNode(
+                node: *mut *mut c_void, graph: *mut c_void, dependencies: *const *mut c_void, count: usize, params: *mut c_void
+            ) -> i32: Charge = hip::graph::add_node;
+            Hip hipGraphInstantiate(
+                executable: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, size: usize
+            ) -> i32: Charge = hip::graph::instantiate;
+            Hip hipGraphInstantiateWithFlags(
+                executable: *mut *mut c_void, graph: *mut c_void, flags: u64
+            ) -> i32: Charge = hip::graph::instantiate_with_flags;
+            Hip hipGraphInstantiateWithParams(
+                executable: *mut *mut c_void, graph: *mut c_void, params: *mut c_void
+            ) -> i32: Charge = hip::graph::instantiate_with_params;
+            Hip hipGraphExecUpdate(
+                executable: *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, result: *mut u32
+            ) -> i32: Charge = hip::graph::update;
             Hip hipGraphLaunch(executable: *mut c_void, stream: *mut c_void) -> i32: Charge = hip::graph::launch;
             Hip hipGraphLaunch_spt(executable: *mut c_void, stream: *mut c_void) -> i32: Charge = hip::graph::launch;
             Hip hipGraphExecDestroy(executable: *mut c_void) -> i32: Refund = hip::graph::destroy_executable;
@@ -117,7 +141,9 @@ macro_rules! rows {
             // HIP: modules and libraries
             Hip hipModuleLoad(module: *mut *mut c_void, path: *const c_char) -> i32: Charge = hip::module::load;
             Hip hipModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> i32: Charge = hip::module::load_data;
-            Hip hipModuleLoadDataEx(module: *mut *mut c_void, image: *const c_void, count: u32, options: *mut u32, values: *mut *mut c_void) -> i32: Charge = hip::module::load_data_ex;
+            Hip hipModuleLoadDataEx(
+                module: *mut *mut c_void, image: *const c_void, count: u32, options: *mut u32, values: *mut *mut c_void
+            ) -> i32: Charge = hip::module::load_data_ex;
             Hip hipModuleLoadFatBinary(module: *mut *mut c_void, image: *const c_void) -> i32: Charge = hip::module::load_data;
             Hip hipModuleUnload(module: *mut c_void) -> i32: Refund = hip::memory::free;
             Hip hipLibraryGetKernel(kernel: *mut *mut c_void, library: *mut c_void, name: *const c_char) -> i32: Charge = hip::module::library_kernel;
@@ -135,9 +161,15 @@ macro_rules! rows {
             Hip hipDeviceGetLimit(value: *mut usize, limit: i32) -> i32: Report = hip::capacity::limit;
 
             // HIP: look-ups
-            Hip hipGetProcAddress(name: *const c_char, function: *mut *mut c_void, version: i32, flags: u64, status: *mut i32) -> i32: HandOut = lookup::proc_address;
-            Hip hipGetDriverEntryPoint(name: *const c_char, function: *mut *mut c_void, flags: u64, status: *mut i32) -> i32: HandOut = lookup::driver_entry_point;
-            Hip hipGetDriverEntryPoint_spt(name: *const c_char, function: *mut *mut c_void, flags: u64, status: *mut i32) -> i32: HandOut = lookup::driver_entry_point;
+            Hip hipGetProcAddress(
+                name: *const c_char, function: *mut *mut c_void, version: i32, flags: u64, status: *mut i32
+            ) -> i32: HandOut = lookup::proc_address;
+            Hip hipGetDriverEntryPoint(
+                name: *const c_char, function: *mut *mut c_void, flags: u64, status: *mut i32
+            ) -> i32: HandOut = lookup::driver_entry_point;
+            Hip hipGetDriverEntryPoint_spt(
+                name: *const c_char, function: *mut *mut c_void, flags: u64, status: *mut i32
+            ) -> i32: HandOut = lookup::driver_entry_point;
 
             // HSA: start, end, capacity, tables of functions
             Hsa hsa_init() -> u32: Pass = hsa::system::init;
@@ -145,11 +177,17 @@ macro_rules! rows {
             Hsa hsa_agent_get_info(agent: u64, attribute: u32, value: *mut c_void) -> u32: Report = hsa::system::agent_info;
             Hsa hsa_amd_memory_pool_get_info(pool: u64, attribute: u32, value: *mut c_void) -> u32: Report = hsa::system::pool_info;
             Hsa hsa_region_get_info(region: u64, attribute: u32, value: *mut c_void) -> u32: Report = hsa::system::region_info;
-            Hsa hsa_system_get_extension_table(extension: u16, major: u16, minor: u16, table: *mut usize) -> u32: HandOut = hsa::tables::extension_table;
-            Hsa hsa_system_get_major_extension_table(extension: u16, major: u16, bytes: usize, table: *mut usize) -> u32: HandOut = hsa::tables::major_extension_table;
+            Hsa hsa_system_get_extension_table(
+                extension: u16, major: u16, minor: u16, table: *mut usize
+            ) -> u32: HandOut = hsa::tables::extension_table;
+            Hsa hsa_system_get_major_extension_table(
+                extension: u16, major: u16, bytes: usize, table: *mut usize
+            ) -> u32: HandOut = hsa::tables::major_extension_table;
 
             // HSA: memory of pools and regions
-            Hsa hsa_amd_memory_pool_allocate(pool: u64, size: usize, flags: u32, pointer: *mut *mut c_void) -> u32: Charge = hsa::memory::pool_allocate;
+            Hsa hsa_amd_memory_pool_allocate(
+                pool: u64, size: usize, flags: u32, pointer: *mut *mut c_void
+            ) -> u32: Charge = hsa::memory::pool_allocate;
             Hsa hsa_amd_memory_pool_free(pointer: *mut c_void) -> u32: Refund = hsa::memory::free;
             Hsa hsa_memory_allocate(region: u64, size: usize, pointer: *mut *mut c_void) -> u32: Charge = hsa::memory::region_allocate;
             Hsa hsa_memory_free(pointer: *mut c_void) -> u32: Refund = hsa::memory::free;
@@ -162,20 +200,38 @@ macro_rules! rows {
             Hsa hsa_amd_vmem_retain_alloc_handle(handle: *mut u64, address: *mut c_void) -> u32: Charge = hsa::vmem::retain;
             Hsa hsa_amd_vmem_import_shareable_handle(fd: i32, handle: *mut u64) -> u32: Charge = hsa::vmem::import;
             Hsa hsa_amd_vmem_address_free(address: *mut c_void, size: usize) -> u32: Refund = hsa::vmem::address_free;
-            Hsa hsa_amd_svm_attributes_set(address: *mut c_void, size: usize, attributes: *mut hsa::managed::Attribute, count: usize) -> u32: Charge = hsa::managed::set;
+            Hsa hsa_amd_svm_attributes_set(
+                address: *mut c_void, size: usize, attributes: *mut hsa::managed::Attribute, count: usize
+            ) -> u32: Charge = hsa::managed::set;
 
             // HSA: images, queues, sampling
-            Hsa hsa_code_object_reader_create_from_memory(start: *const c_void, size: usize, reader: *mut u64) -> u32: Pass = hsa::image::reader_from_memory;
+            Hsa hsa_code_object_reader_create_from_memory(
+                start: *const c_void, size: usize, reader: *mut u64
+            ) -> u32: Pass = hsa::image::reader_from_memory;
             Hsa hsa_code_object_reader_create_from_file(fd: i32, reader: *mut u64) -> u32: Pass = hsa::image::reader_from_file;
             Hsa hsa_code_object_reader_destroy(reader: u64) -> u32: Pass = hsa::image::reader_destroy;
-            Hsa hsa_executable_load_agent_code_object(executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64) -> u32: Charge = hsa::image::load_agent_code_object;
-            Hsa hsa_executable_load_code_object(executable: u64, agent: u64, object: u64, options: *const c_char) -> u32: Charge = hsa::image::load_code_object;
+            Hsa hsa_executable_load_agent_code_object(
+                executable: u64, agent: u64, reader: u64, options: *const c_char, loaded: *mut u64
+            ) -> u32: Charge = hsa::image::load_agent_code_object;
+            Hsa hsa_executable_load_code_object(
+                executable: u64, agent: u64, object: u64, options: *const c_char
+            ) -> u32: Charge = hsa::image::load_code_object;
             Hsa hsa_executable_destroy(executable: u64) -> u32: Refund = hsa::image::destroy;
-            Hsa hsa_queue_create(agent: u64, size: u32, kind: u32, callback: *mut c_void, data: *mut c_void, private: u32, group: u32, queue: *mut *mut c_void) -> u32: Charge = hsa::queue::create;
-            Hsa hsa_soft_queue_create(region: u64, size: u32, kind: u32, features: u32, doorbell: u64, queue: *mut *mut c_void) -> u32: Charge = hsa::queue::soft_create;
+            Hsa hsa_queue_create(
+                agent: u64, size: u32, kind: u32, callback: *mut c_void, data: *mut c_void, private: u32, group: u32, queue: *mut *mut c_void
+            ) -> u32: Charge = hsa::queue::create;
+            Hsa hsa_soft_queue_create(
+                region: u64, size: u32, kind: u32, features: u32, doorbell: u64, queue: *mut *mut c_void
+            ) -> u32: Charge = hsa::queue::soft_create;
             Hsa hsa_queue_destroy(queue: *mut c_void) -> u32: Refund = hsa::queue::destroy;
-            Hsa hsa_ven_amd_pcs_create(agent: u64, method: u32, units: u32, interval: usize, latency: usize, buffer: usize, ready: *mut c_void, data: *mut c_void, session: *mut u64) -> u32: Charge = hsa::queue::sampling_create;
-            Hsa hsa_ven_amd_pcs_create_from_id(id: u32, agent: u64, method: u32, units: u32, interval: usize, latency: usize, buffer: usize, ready: *mut c_void, data: *mut c_void, session: *mut u64) -> u32: Charge = hsa::queue::sampling_create_from_id;
+            Hsa hsa_ven_amd_pcs_create(
+                agent: u64, method: u32, units: u32, interval: usize, latency: usize, buffer: usize,
+                ready: *mut c_void, data: *mut c_void, session: *mut u64
+            ) -> u32: Charge = hsa::queue::sampling_create;
+            Hsa hsa_ven_amd_pcs_create_from_id(
+                id: u32, agent: u64, method: u32, units: u32, interval: usize, latency: usize, buffer: usize,
+                ready: *mut c_void, data: *mut c_void, session: *mut u64
+            ) -> u32: Charge = hsa::queue::sampling_create_from_id;
             Hsa hsa_ven_amd_pcs_destroy(session: u64) -> u32: Refund = hsa::queue::sampling_destroy;
         }
     };

@@ -89,6 +89,8 @@ pub struct Runtime {
     helpers: [AtomicUsize; HELPERS.len()],
     /// A HIP runtime: one more than the version it answers.
     version: AtomicU32,
+    /// A HIP runtime: a bit for each device whose default pool has been used.
+    pub(super) pools: AtomicU64,
     /// An HSA runtime: its agents and pools.
     pub(super) agents: AtomicPtr<Agents>,
     /// A HIP runtime: its devices.
@@ -122,6 +124,7 @@ impl Runtime {
             functions: [const { AtomicUsize::new(0) }; TABLE.len()],
             helpers: [const { AtomicUsize::new(0) }; HELPERS.len()],
             version: AtomicU32::new(0),
+            pools: AtomicU64::new(0),
             agents: AtomicPtr::new(core::ptr::null_mut()),
             devices: AtomicPtr::new(core::ptr::null_mut()),
             inits: AtomicU32::new(0),
@@ -167,6 +170,11 @@ impl Runtime {
             ABSENT => None,
             address => Some(address),
         }
+    }
+
+    /// Its place among the runtimes of the process, below 16.
+    pub fn index(&self) -> u8 {
+        LIST.iter().position(|runtime| core::ptr::eq(runtime, self)).unwrap_or(0) as u8
     }
 
     /// The version that it answers; 0 where it answers none. Asked once.
@@ -327,6 +335,7 @@ fn register(object: &Object, family: Family) -> Option<(usize, &'static Runtime)
             runtime.mark.store(mark, Relaxed);
             runtime.above_hsa.store(false, Relaxed);
             runtime.version.store(0, Relaxed);
+            runtime.pools.store(0, Relaxed);
             runtime.helpers.iter().for_each(|function| function.store(0, Relaxed));
             runtime.functions.iter().for_each(|function| function.store(0, Relaxed));
             runtime.agents.store(core::ptr::null_mut(), Relaxed);

@@ -125,17 +125,13 @@ fn settle(call: &Call, keep: Keep, address: *mut c_void, bytes: u64, rest: Optio
     let Some((reserved, bytes)) = joined else { return };
     // What the layer beneath has charged already is not charged here.
     let bytes = if fired { bytes.min(reserved.bytes()) } else { bytes };
-    let (address, kind) = match keep {
-        Keep::AddTo(handle) => (handle, kind::MANAGED),
-        Keep::Always => (address, kind::MANAGED),
-        Keep::Alone => (address, kind::HIP),
-    };
+    let address = if let Keep::AddTo(handle) = keep { handle } else { address };
     if address.is_null() {
         reserved.cancel();
     } else if matches!(keep, Keep::AddTo(_)) {
-        reserved.add(keys::hip(address), kind);
+        reserved.add(keys::hip(address), kind_of(call));
     } else {
-        reserved.commit(keys::hip(address), kind, bytes);
+        reserved.commit(keys::hip(address), kind_of(call), bytes);
     }
 }
 
@@ -158,7 +154,7 @@ pub fn within_owned(call: &Call, driver: impl FnOnce() -> Status, owner: impl Fn
     if status == SUCCESS {
         let owner = owner();
         if let Some(managed) = managed {
-            if owner.is_null() { managed.cancel() } else { managed.add(keys::hip(owner), kind::MANAGED) }
+            if owner.is_null() { managed.cancel() } else { managed.add(keys::hip(owner), kind_of(call)) }
         }
         return status;
     }
@@ -178,10 +174,15 @@ pub fn give_back(call: &Call, address: *const c_void, driver: impl FnOnce() -> S
     failed(call, status)
 }
 
-/// Refunds all that this layer has charged on a device: its runtime has dropped it.
+/// Refunds all that this layer has charged on a device through the same runtime, which has dropped it.
 pub fn give_back_all(call: &Call, device: i32) {
     let Some(index) = cards::device(call, device).and_then(|card| shim::index(&card.of())) else { return };
-    shim::release_all(|entry| entry.card == index && matches!(entry.kind, kind::HIP | kind::MANAGED));
+    shim::release_all(|entry| entry.card == index && entry.kind == kind_of(call));
+}
+
+/// The kind of this layer's charges: which runtime holds the memory.
+fn kind_of(call: &Call) -> u8 {
+    kind::HIP | call.runtime.index() << 4
 }
 
 fn card(call: &Call, device: Option<i32>) -> Option<Known> {

@@ -2,14 +2,15 @@
 //!
 //! 5.7 takes the memory when the node is added; 6.4 and 7.x take it when the graph is launched, and what CLR does when HSA
 //! refuses it then is to crash, or to answer success with nothing behind the addresses. So the alloc nodes are added up when a
-//! graph is made executable, captured ones too, and each launch is admitted with the sum.
+//! graph is made executable, captured ones too, and each launch is admitted with the sum. Where there is no HSA beneath, a node is
+//! charged when it is added and refunded with its graph.
 //!
 //! A graph whose alloc nodes lie on several cards is admitted for the card of the first; the others are held beneath.
 
 use core::ffi::{c_char, c_void};
 
 use super::abi::{AllocNodeParams, NODE_ALLOC, NODE_CHILD, NODE_PARAMS_ALLOC, SUCCESS, Status};
-use super::admit::{self, Want};
+use super::admit::{self, Keep, Want};
 use super::own;
 use crate::interpose::{Call, keys};
 use crate::shim;
@@ -52,7 +53,7 @@ pub unsafe fn add_alloc_node(
     params: *mut AllocNodeParams,
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
-    unsafe { added(call, node, params, || real(node, graph, dependencies, count, params)) }
+    unsafe { added(call, node, graph, params, || real(node, graph, dependencies, count, params)) }
 }
 
 /// `hipGraphAddNode`
@@ -69,19 +70,21 @@ pub unsafe fn add_node(
     unsafe {
         let allocates = !params.is_null() && params.cast::<i32>().read() == NODE_ALLOC;
         let alloc = if allocates { params.byte_add(NODE_PARAMS_ALLOC).cast() } else { core::ptr::null_mut() };
-        added(call, node, alloc, || real(node, graph, dependencies, count, params))
+        added(call, node, graph, alloc, || real(node, graph, dependencies, count, params))
     }
 }
 
-unsafe fn added(call: &Call, node: *mut *mut c_void, params: *mut AllocNodeParams, driver: impl FnOnce() -> Status) -> Status {
+unsafe fn added(call: &Call, node: *mut *mut c_void, graph: *mut c_void, params: *mut AllocNodeParams, driver: impl FnOnce() -> Status) -> Status {
     // SAFETY: the caller's own argument; null is allowed for.
     let Some(asked) = (unsafe { params.as_ref() }) else { return admit::within(call, driver) };
     let (bytes, device) = (asked.bytes as u64, asked.location.id);
-    if own::major(call) >= 6 {
+    let above_hsa = call.runtime.is_above_hsa();
+    if above_hsa && own::major(call) >= 6 {
         return admit::within(call, driver);
     }
-    // 5.x, and a runtime without HSA, which has no version: as if the memory were taken now.
-    let want = Want { device: Some(device), ..Want::here(Some(bytes)) };
+    // 5.x takes the memory now; a runtime without HSA is charged as if it did, as nothing shows when it does.
+    let keep = if above_hsa { Keep::Alone } else { Keep::AddTo(graph) };
+    let want = Want { device: Some(device), keep, ..Want::here(Some(bytes)) };
     // SAFETY: on success the runtime has written there.
     admit::take(call, want, !node.is_null(), driver, || unsafe { (*node, bytes) })
 }
@@ -169,7 +172,7 @@ pub unsafe fn launch(
 ) -> Status {
     // SAFETY: the caller's own arguments, to the function they were meant for.
     let driver = || unsafe { real(executable, stream) };
-    let noted = shim::read_note(keys::graph(executable)).map(Sum::unpacked).filter(|_| own::major(call) >= 6);
+    let noted = shim::read_note(keys::graph(executable)).map(Sum::unpacked).filter(|_| own::major(call) >= 6 && call.runtime.is_above_hsa());
     let Some(Sum { bytes, device: Some(device) }) = noted else { return admit::within(call, driver) };
     let idle = own::graph_state(call, device).map(own::PoolState::idle);
     let least = idle.map(|idle| if idle >= bytes { 0 } else { bytes });
@@ -189,34 +192,10 @@ pub unsafe fn destroy_executable(call: &Call, real: unsafe extern "C" fn(*mut c_
     status
 }
 
-/// `hipGraphDestroy`: what nodes were charged with where the runtime has no HSA beneath.
+/// `hipGraphDestroy`: what its nodes were charged with where the runtime has no HSA beneath.
 pub unsafe fn destroy(call: &Call, real: unsafe extern "C" fn(*mut c_void) -> Status, graph: *mut c_void) -> Status {
     // SAFETY: the caller's own argument, to the function it was meant for.
-    let driver = || unsafe { real(graph) };
-    if own::major(call) >= 5 {
-        let status = driver();
-        if status != SUCCESS {
-            call.failed();
-        }
-        return status;
-    }
-    let mut claimed = [const { None }; NODES];
-    let mut next = claimed.iter_mut();
-    each_node(call, graph, |node| {
-        if admit::is_ours(node)
-            && let Some(place) = next.next()
-        {
-            *place = shim::claim(keys::hip(node));
-        }
-    });
-    let status = driver();
-    if status != SUCCESS {
-        call.failed();
-    }
-    for claimed in claimed.into_iter().flatten() {
-        if status == SUCCESS { claimed.release() } else { claimed.restore() }
-    }
-    status
+    admit::give_back(call, graph, || unsafe { real(graph) })
 }
 
 /// Adds up the alloc nodes of a graph and of its children.

@@ -6,7 +6,6 @@
 //! 7.x does not survive a refusal in the middle of its growth (it ends the process at exit), which the first admission prevents.
 
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::abi::{SUCCESS, Status};
@@ -19,8 +18,6 @@ type MallocFromPool = unsafe extern "C" fn(*mut *mut c_void, usize, *mut c_void,
 
 /// What the first queue of a device loads of code, at most; it may be loaded in the middle of a call.
 const CODE: u64 = 64 << 10;
-/// Devices whose default pool has been used by this process, by their ordinal: their code is loaded.
-static USED: AtomicU64 = AtomicU64::new(0);
 
 /// `hipMallocAsync`
 pub unsafe fn malloc(call: &Call, real: MallocAsync, pointer: *mut *mut c_void, size: usize, stream: *mut c_void) -> Status {
@@ -63,20 +60,21 @@ unsafe fn take(
     if pointer.is_null() || size == 0 || admit::is_nested() {
         return driver();
     }
-    let major = own::major(call);
-    if major != 5 && own::is_capturing(call, stream) {
+    let device = own::stream_device(call, stream);
+    let (major, above_hsa) = (own::major(call), call.runtime.is_above_hsa());
+    if above_hsa && major >= 6 && own::is_capturing(call, stream) {
         // It becomes a node; the memory is taken when the graph is launched. 5.x takes it here.
         return admit::within(call, driver);
     }
-    let device = own::stream_device(call, stream);
     let mut want = Want { device, ..Want::here(Some(size as u64)) };
     let pool = pool.or_else(|| own::current_pool(call, device?));
-    let chunked = major >= 7 && pool.is_some() && pool == device.and_then(|device| own::default_pool(call, device));
+    let chunked = above_hsa && major >= 7 && pool.is_some() && pool == device.and_then(|device| own::default_pool(call, device));
     let bit = device.map_or(0, |device| 1_u64 << (device & 63));
     let state = pool.and_then(|pool| own::pool_state(call, pool));
     if chunked {
         let whole = (size as u64).checked_add(sizes::CHUNK_MARGIN);
-        let code = if USED.load(Relaxed) & bit == 0 { CODE } else { 0 };
+        // Where the pool has been used, the code is loaded.
+        let code = if call.runtime.pools.load(Relaxed) & bit == 0 { CODE } else { 0 };
         want.bytes = whole.and_then(|whole| sizes::round_up(whole, sizes::CHUNK)?.checked_add(code));
         want.least = whole.zip(state).and_then(|(whole, state)| sizes::round_up(whole.saturating_sub(state.idle()), sizes::CHUNK)?.checked_add(code));
     } else {
@@ -85,7 +83,7 @@ unsafe fn take(
     // SAFETY: on success the runtime has written there.
     let status = admit::take(call, want, true, driver, || unsafe { (*pointer, size as u64) });
     if chunked && status == SUCCESS {
-        USED.fetch_or(bit, Relaxed);
+        call.runtime.pools.fetch_or(bit, Relaxed);
     }
     status
 }

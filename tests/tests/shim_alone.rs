@@ -1,0 +1,122 @@
+//! The HIP layer by itself: a stand-in for the runtime that takes nothing from HSA. What the shim has charged is compared with what the stand-in holds.
+
+use vrocm_tests::driver::{Answer, Driver, End, Session, Status};
+use vrocm_tests::mock::Mock;
+
+const MIB: u64 = 1 << 20;
+const QUOTA: u64 = 64;
+
+fn must(session: &mut Session, command: &str) -> Answer {
+    let answer = session.ask(command);
+    assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
+    answer.expect("it is there")
+}
+
+/// What is charged, and what the stand-in holds.
+fn both(session: &mut Session) -> (u64, u64) {
+    let charged = QUOTA * MIB - must(session, "hipMemGetInfo").number("free");
+    (charged, must(session, "hipDeviceGetLimit,1").number("value"))
+}
+
+/// Gives the commands, and after each says what is held: in MiB, rounded down, the same by both.
+fn held_after(commands: &[&str]) -> Vec<u64> {
+    let mock = Mock::new();
+    let mut session = Driver::alone(&mock).shim(&mock, QUOTA).start();
+    let mut held = Vec::new();
+    for command in commands {
+        must(&mut session, command);
+        let (charged, taken) = both(&mut session);
+        assert_eq!(charged, taken, "{command} in {commands:?}");
+        held.push(taken / MIB);
+    }
+    let outcome = session.close();
+    assert_eq!(outcome.end, End::Exit(0), "{commands:?}: {outcome:?}");
+    held
+}
+
+#[test]
+fn memory_is_charged_as_it_was_asked_for_and_given_back() {
+    assert_eq!(held_after(&["hipMalloc,48M", "hipMalloc,3M", "hipFree", "hipFree"]), [48, 51, 48, 0]);
+    assert_eq!(held_after(&["hipMallocManaged,9M", "hipFree", "hipExtMallocWithFlags,5M", "hipFree"]), [9, 0, 5, 0]);
+    assert_eq!(held_after(&["hipMallocArray,8M", "hipFreeArray", "hipMallocAsync,7M", "hipFreeAsync"]), [8, 0, 7, 0]);
+    assert_eq!(held_after(&["hipMalloc,0", "hipMalloc,12345", "hipFree", "hipFree"]), [0, 0, 0, 0]);
+}
+
+#[test]
+fn a_call_that_the_runtime_makes_to_itself_is_charged_once_and_with_its_pitch() {
+    assert_eq!(held_after(&["hipMallocPitch,16M", "hipFree"]), [16, 0]);
+}
+
+#[test]
+fn physical_memory_goes_with_its_last_reference_and_its_last_mapping() {
+    let released_first = ["hipMemCreate,32M", "hipMemAddressReserve,32M", "hipMemMap", "hipMemRelease", "hipMemUnmap"];
+    assert_eq!(held_after(&released_first), [32, 32, 32, 32, 0]);
+    let retained = [
+        "hipMemCreate,32M",
+        "hipMemAddressReserve,32M",
+        "hipMemMap",
+        "hipMemRetainAllocationHandle",
+        "hipMemUnmap",
+        "hipMemRelease",
+        "hipMemRelease",
+    ];
+    assert_eq!(held_after(&retained), [32, 32, 32, 32, 32, 32, 0]);
+}
+
+#[test]
+fn nodes_are_charged_until_their_graph_goes() {
+    let nodes = ["hipGraphCreate", "hipGraphAddMemAllocNode,16M", "hipGraphAddMemAllocNode,8M", "hipGraphDestroy"];
+    assert_eq!(held_after(&nodes), [0, 16, 24, 0]);
+}
+
+#[test]
+fn many_nodes_are_found_as_well() {
+    let mut commands = vec!["hipGraphCreate"];
+    commands.extend(["hipGraphAddMemAllocNode,64K"; 100]);
+    commands.push("hipGraphDestroy");
+    let held = held_after(&commands);
+    assert_eq!((held[100], held[101]), (6, 0));
+}
+
+#[test]
+fn a_reset_gives_everything_back() {
+    assert_eq!(held_after(&["hipMalloc,20M", "hipMallocManaged,20M", "hipDeviceReset", "hipMalloc,60M"]), [20, 40, 0, 60]);
+}
+
+#[test]
+fn without_room_nothing_is_asked_of_the_runtime() {
+    let requests = [
+        "hipMalloc",
+        "hipMallocManaged",
+        "hipExtMallocWithFlags",
+        "hipMallocPitch",
+        "hipMallocArray",
+        "hipMallocAsync",
+        "hipMemCreate",
+        "hipGraphAddMemAllocNode",
+    ];
+    for request in requests {
+        let mock = Mock::new();
+        let mut session = Driver::alone(&mock).shim(&mock, QUOTA).start();
+        must(&mut session, "hipGraphCreate");
+        must(&mut session, "hipMalloc,40M");
+        for size in ["512M", "25M"] {
+            let answer = session.ask(&format!("{request},{size}")).expect("it lives");
+            assert_eq!(answer.status, Status::Code(2), "{request} {size}");
+        }
+        assert_eq!(both(&mut session), (40 * MIB, 40 * MIB), "{request}");
+        must(&mut session, &format!("{request},24M"));
+        assert_eq!(both(&mut session), (64 * MIB, 64 * MIB), "{request}");
+    }
+}
+
+#[test]
+fn a_failure_of_the_runtime_charges_nothing() {
+    let mock = Mock::new();
+    // More than the stand-in has, less than the quota.
+    let mut session = Driver::alone(&mock).shim(&mock, 4096).start();
+    for request in ["hipMalloc,2G", "hipMemCreate,2G", "hipMallocAsync,2G"] {
+        assert_eq!(session.ask(request).map(|answer| answer.status), Some(Status::Code(2)), "{request}");
+        assert_eq!(must(&mut session, "hipMemGetInfo").number("free"), 1024 * MIB, "{request}");
+    }
+}
