@@ -82,7 +82,7 @@ fn table() -> Vec<Row> {
 }
 
 /// Reads shapes out of a function's type. An incomplete type has no size: it is opaque on their side.
-const READER: &str = r#"
+const READER: &str = r"
 #include <stddef.h>
 #include <type_traits>
 template <class T, class = void> struct size_or_0 { static constexpr size_t value = 0; };
@@ -109,7 +109,7 @@ template <class R, class... A> struct check<R(A...)> {
     }
 };
 #include <hip/hip_runtime_api.h>
-"#;
+";
 
 /// Names that the headers also give to templates of C++: which of them is the runtime's.
 const OVERLOADED: [(&str, &str); 2] = [
