@@ -67,3 +67,40 @@ fn with_room_the_ledger_is_the_record() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A real program that opens the runtime privately and finds everything by `dlsym` sees the quota as the card.
+#[test]
+fn hashcat_sees_the_quota() {
+    let mock = Mock::new();
+    let ledger = shim::ledger_path(&mock);
+    let environment = [("VROCM_DEVICE_MEMORY_LIMIT", "4096"), ("VROCM_LEDGER_PATH", ledger.to_str().unwrap())];
+    let (with, without) =
+        (vrocm_tests::hashcat::information(&mock, Some(shim::library()), &environment), vrocm_tests::hashcat::information(&mock, None, &[]));
+    let (Ok(with), Ok(without)) = (with, without) else {
+        assert!(std::env::var_os("VROCM_REQUIRE").is_none_or(|value| value != "all"), "hashcat is not there");
+        eprintln!("not tested: hashcat is not there");
+        return;
+    };
+    let memory = |text: &str| {
+        let line = text.lines().find(|line| line.contains("Memory.Total")).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or_else(|| panic!("{line}"))
+    };
+    assert_eq!((memory(&without), memory(&with)), (16384, 4096), "{with}");
+}
+
+/// A wheel brings the runtime along under a name of its own: it is known by what it exports.
+#[test]
+fn a_runtime_under_another_name_is_held() {
+    for runtime in Runtime::present() {
+        let mock = Mock::new();
+        let renamed = mock.folder().join("libroctx-9f3e1c.so");
+        std::fs::copy(runtime.folder.join(&runtime.soname), &renamed).unwrap();
+        let driver = Driver::new(runtime, &mock).shim(&mock, 64).way(Way::Dlsym).library(renamed.to_str().unwrap());
+        let outcome = driver.run(&["hipMalloc,512M", "hipMalloc,48M", "hipMemGetInfo"]);
+        let context = format!("{}: {outcome:?}", runtime.version);
+        let answers: Vec<Status> = outcome.of("hipMalloc").map(|answer| answer.status).collect();
+        assert_eq!(answers, [OUT_OF_MEMORY, Status::Code(0)], "{context}");
+        assert_eq!(outcome.first("hipMemGetInfo").number("total"), 64 * MIB, "{context}");
+        assert!(mock.card(0).highest_block <= 64 * MIB && outcome.end == End::Exit(0), "{context}");
+    }
+}
