@@ -1,7 +1,7 @@
 //! The shim under the real HIP runtimes: no way past the quota, by any of the ways that a user of HIP has, and a ledger that is
 //! what the mock recorded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vrocm_tests::driver::{Driver, End, Status, Way};
 use vrocm_tests::mock::Mock;
@@ -12,11 +12,13 @@ use vrocm_tests::shim;
 const MIB: u64 = 1 << 20;
 const OUT_OF_MEMORY: Status = Status::Code(2);
 
-/// The ledger and the record, once they have not changed for a while: some runtimes free on a thread of their own.
+/// The ledger and the record, once they have not changed for a while and agree, or for two seconds do not: some runtimes free on a
+/// thread of their own.
 fn settled(mock: &Mock) -> (u64, u64) {
     let now = || (shim::held(mock).unwrap_or(0), shim::recorded(mock));
     let (mut last, mut same) = (now(), 0);
-    while same < 5 {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while same < 5 || last.0 != last.1 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
         let next = now();
         same = if next == last { same + 1 } else { 0 };
