@@ -527,6 +527,7 @@ pub struct ListedImport {
 }
 
 /// The file's form of [`KnownBuild`].
+#[allow(missing_docs, reason = "the fields are those of KnownBuild")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportList {
@@ -534,19 +535,12 @@ pub struct ExportList {
     pub schema_version: u32,
     /// The runtime family.
     pub family: String,
-    /// See [`KnownBuild`].
     pub release: Release,
-    /// See [`KnownBuild`].
     pub source: String,
-    /// See [`KnownBuild`].
     pub soname: String,
-    /// See [`KnownBuild`].
     pub build_id: String,
-    /// See [`KnownBuild`].
     pub reentry: Vec<String>,
-    /// See [`KnownBuild`].
     pub imports: Vec<ListedImport>,
-    /// See [`KnownBuild`].
     pub exports: Vec<ListedExport>,
 }
 
