@@ -17,11 +17,14 @@ pub(super) fn run(arguments: &Linkage) -> Result<ExitCode> {
         Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
         None => None,
     };
-    let own = if list.is_none() && arguments.policy.is_none() { Some(InterposedList::own()?) } else { None };
+    let files = shims(&arguments.shims)?;
+    // The list inside the program is that of our own shim, and is read for no other.
+    let is_own = |file: &Path| file.file_name().is_some_and(|name| name == OWN_SHIM);
+    let wanted = list.is_none() && arguments.policy.is_none() && files.iter().any(|file| is_own(file));
+    let own = if wanted { Some(InterposedList::own()?) } else { None };
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-    for file in shims(&arguments.shims)? {
-        // The list inside the program is that of our own shim.
-        let expected = list.as_ref().or_else(|| own.as_ref().filter(|_| file.file_name().is_some_and(|name| name == OWN_SHIM)));
+    for file in files {
+        let expected = list.as_ref().or_else(|| own.as_ref().filter(|_| is_own(&file)));
         match read(&file, &policy, expected, &mut findings) {
             Ok(subject) => subjects.push(subject),
             Err(error) => unread.push(format!("{error:#}")),
