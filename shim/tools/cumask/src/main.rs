@@ -21,11 +21,13 @@ Examples:
   rocm-cumask-check --card gfx942,304,32,1,8 --mask 0:0-3
                                                no card needed: what the platform makes of a mask
 
-The platform discards a mask that it dislikes without any error. This program runs a kernel without a mask and under it, in processes of
-their own, and each wave reads from the hardware where it runs. It says nothing from return codes or times.
+The platform discards a mask that it dislikes without any error. So a kernel runs
+without the mask and under it, and each wave reads from the hardware where it is.
+Nothing is concluded from return codes or times.
 
-Exit status: 0 the mask is effective; 1 it is not; 2 it could not run (no card, a share that is too small, wrong arguments).
-With --card: 0 the mask would be kept, 1 it would be discarded, 2 wrong arguments.";
+Exit status: 0 the mask is effective; 1 it is not; 2 it could not run (no card, a
+share that is too small, wrong arguments). With --card: 0 it would be kept, 1 it would
+be discarded, 2 wrong arguments.";
 
 /// Fails a card whose compute-unit mask the platform silently discarded.
 #[derive(Parser)]

@@ -76,15 +76,8 @@ fn worker(role: &str, path: &str) -> ExitCode {
         }
     }
     println!("ready");
-    while role == "crowd" || role == "baton" {
-        ledger.counters(1).calls.fetch_add(1, Relaxed);
-        if ledger.reserve(card, QUOTA, QUOTA, 0).is_ok() {
-            ledger.commit(card, QUOTA);
-            std::thread::sleep(Duration::from_micros(500));
-            ledger.counters(2).calls.fetch_add(1, Relaxed);
-            ledger.release(card, QUOTA);
-        }
-        std::thread::sleep(Duration::from_micros(20));
+    if role == "crowd" || role == "baton" {
+        hand_over(ledger);
     }
     let mut size = 1;
     loop {
@@ -99,6 +92,21 @@ fn worker(role: &str, path: &str) -> ExitCode {
         if role == "slow" {
             std::thread::sleep(Duration::from_micros(50));
         }
+    }
+}
+
+/// Takes all there is and gives it back, for ever.
+fn hand_over(ledger: Ledger) -> ! {
+    let card = ledger.card(CARD).expect("a card");
+    loop {
+        ledger.counters(1).calls.fetch_add(1, Relaxed);
+        if ledger.reserve(card, QUOTA, QUOTA, 0).is_ok() {
+            ledger.commit(card, QUOTA);
+            std::thread::sleep(Duration::from_micros(500));
+            ledger.counters(2).calls.fetch_add(1, Relaxed);
+            ledger.release(card, QUOTA);
+        }
+        std::thread::sleep(Duration::from_micros(20));
     }
 }
 

@@ -1,7 +1,7 @@
 //! This program run again with another mask, with an end to the waiting: a card that hangs must not hang the check.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::probe::Seen;
@@ -40,9 +40,7 @@ pub fn look(device: u32, variables: &Variables, patience: Duration) -> Result<Se
             break status;
         }
         if Instant::now() >= end {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(format!("the kernel has not come back within {} s; the process was ended", patience.as_secs()));
+            return Err(format!("the kernel has not come back within {} s; the process {}", patience.as_secs(), end_of(child)));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -52,4 +50,16 @@ pub fn look(device: u32, variables: &Variables, patience: Duration) -> Result<Se
         .find_map(|line| line.strip_prefix(ANSWER))
         .ok_or_else(|| format!("the process under the mask ended without an answer ({status})"))?;
     serde_json::from_str::<Result<Seen, String>>(answer).map_err(|error| format!("its answer cannot be read: {error}"))?
+}
+
+/// Ends a child. One that sleeps in the driver may outlive the signal, and is not waited for: this program has to come back.
+fn end_of(mut child: Child) -> &'static str {
+    let _ = child.kill();
+    for _ in 0..200 {
+        if let Ok(Some(_)) = child.try_wait() {
+            return "was ended";
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    "cannot be ended: the driver does not let it go"
 }

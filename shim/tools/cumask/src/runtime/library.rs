@@ -1,5 +1,6 @@
 //! A library of ROCm: found by the loader's search, else where AMD's packages have it.
 
+use std::error::Error;
 use std::ffi::CStr;
 
 use libloading::{Library, Symbol};
@@ -19,7 +20,8 @@ pub fn open(names: &[&str]) -> Result<&'static Library, String> {
             }
         }
     }
-    let why = first.map_or_else(String::new, |error| format!(" ({error})"));
+    // The loader's own words are one level down.
+    let why = first.map_or_else(String::new, |error| format!(" ({})", error.source().map_or_else(|| error.to_string(), ToString::to_string)));
     Err(format!("{} cannot be opened: is ROCm installed, and in LD_LIBRARY_PATH?{why}", names.join(" or ")))
 }
 
