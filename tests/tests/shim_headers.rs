@@ -278,6 +278,12 @@ fn every_layout_is_that_of_the_headers() {
         }
         equal("hipDeviceAttributeTotalGlobalMem", abi::ATTRIBUTE_TOTAL as usize);
         equal("hipLimitMallocHeapSize", abi::LIMIT_HEAP as usize);
+        if version != "5.2.3" {
+            equal("hipLimitStackSize", abi::LIMIT_STACK as usize);
+        }
+        if version == "7.2.4" {
+            equal("hipExtLimitScratchCurrent", abi::LIMIT_SCRATCH as usize);
+        }
         equal("hipMemPoolAttrReservedMemCurrent", abi::POOL_RESERVED as usize);
         equal("hipMemPoolAttrUsedMemCurrent", abi::POOL_USED as usize);
         equal("hipStreamCaptureStatusNone", abi::CAPTURE_NONE as usize);
