@@ -9,7 +9,6 @@ pub mod checks;
 pub mod label;
 pub mod names;
 pub mod runtime;
-pub mod shim;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,9 +18,9 @@ use serde::Serialize;
 use crate::finding::{Finding, Severity};
 use crate::manifest::{Acceptances, Class, ClassTable, Family, Release, Size};
 
+pub use crate::loader::shim::{self, Shim};
 pub use label::Label;
 pub use runtime::Runtime;
-pub use shim::Shim;
 
 /// One audited runtime, as the report shows it.
 #[derive(Debug, Clone, Serialize)]

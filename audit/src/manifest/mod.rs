@@ -65,6 +65,12 @@ pub struct Identity {
     /// The family beneath: where this one takes its device memory from.
     #[serde(default)]
     pub beneath: Option<String>,
+    /// Device files of the kernel that lead to the card past every runtime.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// How the functions of the library between runtime and kernel begin, where there is one.
+    #[serde(default)]
+    pub thunk_prefix: Option<String>,
 }
 
 /// One runtime family: identity, judgements, known export lists.
