@@ -20,6 +20,7 @@ use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
 use crate::linkage::RULES;
+use crate::loader::unknown;
 use crate::report::{Format, Report};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
@@ -88,5 +89,6 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
+    let rules = RULES.iter().map(|rule| &rule.check);
+    coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL)
 }
