@@ -107,7 +107,7 @@ fn accepted(auditor: &Auditor<'_>, family: &Family, name: &str, class: Class) ->
 /// True if the shim holds every import by which any known build of the runtime moves memory of the card: which release will be there is not known.
 fn held_beneath(auditor: &Auditor<'_>, family: &Family) -> bool {
     let Some(beneath) = auditor.families.iter().find(|other| family.identity.beneath.as_deref() == Some(other.name())) else { return false };
-    let held = |import: &crate::manifest::schema::KnownImport| {
+    let held = |import: &crate::manifest::builds::KnownImport| {
         let Some(judged) = beneath.judge(import.name, None, auditor.table) else { return false };
         let undoes = beneath.row(import.name).and_then(|row| row.undoes);
         let moves = match judged.class {
@@ -120,7 +120,7 @@ fn held_beneath(auditor: &Auditor<'_>, family: &Family) -> bool {
             || (import.preload_wins && matches!(auditor.shim.look_up(import.name, import.node), Match::Binds(_)))
             || (judged.class == Class::Free && accepted(auditor, beneath, import.name, judged.class))
     };
-    let allocates = |import: &crate::manifest::schema::KnownImport| {
+    let allocates = |import: &crate::manifest::builds::KnownImport| {
         let class = beneath.judge(import.name, None, auditor.table).map(|judged| judged.class);
         matches!(class, Some(Class::DeviceAlloc | Class::ManagedAlloc))
     };
