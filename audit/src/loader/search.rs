@@ -270,7 +270,7 @@ impl Run<'_> {
     }
 
     /// What the tokens in a string of this object stand for.
-    fn values<'n>(&'n self, node: &'n Node, text: &str) -> Values<'n> {
+    pub(super) fn values<'n>(&'n self, node: &'n Node, text: &str) -> Values<'n> {
         if !text.contains('$') {
             return Values { origin: None, lib: None, platform: None };
         }
