@@ -132,7 +132,7 @@ fn templates(dir: &Path, interpreter: &str) -> (Template, Template) {
 /// A list of directories as nobody would write it.
 fn path_list(dice: &mut Dice, dir: &str, separators: &[&str]) -> String {
     let mut list = String::new();
-    for index in 0..1 + dice.roll(4) {
+    for index in 0..=dice.roll(4) {
         if index > 0 {
             list += dice.pick(separators);
         }
@@ -275,7 +275,7 @@ fn random_layouts() {
             fs::write(dir.join("file"), "a file where a directory is expected").expect("written");
             symlink(".", dir.join("link")).expect("linked");
             for name in LIBRARIES {
-                for _ in 0..1 + dice.roll(3) {
+                for _ in 0..=dice.roll(3) {
                     let folder = dice.pick(&FOLDERS);
                     let sub = dice.one_in(5).then(|| format!("{folder}/{}", dice.pick(&CAPABILITIES)));
                     let at = sub.as_deref().unwrap_or(folder);
