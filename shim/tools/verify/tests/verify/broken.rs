@@ -110,7 +110,8 @@ fn a_library_that_does_nothing_fails_every_case() {
     let folder = Mock::new();
     let silent = compile(folder.folder(), "silent");
     let runtimes = Runtime::present();
-    let outcome = over_mock(&runtimes, 2, &silent, &[]);
+    // 5.2.3 does not come to an end with stream-ordered memory left, which is what the refusal spares it.
+    let outcome = over_mock(&runtimes, 2, &silent, &["--timeout", "5"]);
     assert_eq!(outcome.status, 1, "{}", outcome.text);
     let expected = ["host", "linkage", "coverage", "binding", "capacity", "paths", "processes", "cards", "stranded"];
     let expected = expected.iter().chain((runtimes.len() > 1).then_some(&"releases"));
