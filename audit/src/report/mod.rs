@@ -9,6 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::consumers;
 use crate::coverage;
 use crate::finding::{self, Finding};
 use crate::gfx;
@@ -49,11 +50,31 @@ impl Verdict {
     }
 }
 
+/// How much `consumers` looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Files on disk.
+    pub files: usize,
+    /// ELF files, those inside containers included.
+    pub elf: usize,
+    /// Packages, tarballs and images that were opened.
+    pub containers: usize,
+}
+
 /// What was audited, one variant per kind of audit.
 #[derive(Debug)]
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Files that reach a runtime.
+    Consumers {
+        /// One per file that does, and per file that was named.
+        subjects: Vec<consumers::Subject>,
+        /// How much was looked at.
+        scanned: Scanned,
+        /// What they were held against.
+        shim: String,
+    },
     /// Shims and how they load.
     Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
@@ -70,6 +91,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
         }
