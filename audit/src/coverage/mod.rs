@@ -173,7 +173,7 @@ fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
     let release = runtime.release?;
     let before = runtime.family.builds.iter().rev().find(|build| build.release.line() < release.line())?;
     // Both lists are sorted, so one pass over them tells.
-    let mut known = before.exports.iter().peekable();
+    let mut known = before.exports().peekable();
     let mut exports: Vec<Arc<str>> = Vec::new();
     for export in &runtime.exports {
         while known.next_if(|known| *known.name < *export.name).is_some() {}
