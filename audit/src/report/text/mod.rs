@@ -1,6 +1,7 @@
 //! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
 
 mod coverage;
+mod gate;
 mod gfx;
 mod linkage;
 
@@ -55,6 +56,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
+        Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }
     for file in &report.unread {
         writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;
