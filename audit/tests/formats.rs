@@ -36,7 +36,13 @@ fn sarif_schema() -> jsonschema::Validator {
     let package = packages.iter().find(|package| package["name"] == "serde-sarif").expect("a dependency of the tests");
     let manifest = PathBuf::from(package["manifest_path"].as_str().expect("a path"));
     let text = std::fs::read_to_string(manifest.with_file_name("src").join("schema.json")).expect("serde-sarif carries the schema");
-    jsonschema::validator_for(&serde_json::from_str(&text).expect("JSON")).expect("a schema")
+    let mut schema: Value = serde_json::from_str(&text).expect("JSON");
+    // The pattern of a language ends in `]?`, which is no regular expression to a strict reader; nothing here names a language.
+    for holder in ["run", "toolComponent"] {
+        let language = schema["definitions"][holder]["properties"]["language"].as_object_mut();
+        language.expect("the schema of the standard").remove("pattern");
+    }
+    jsonschema::validator_for(&schema).expect("a schema")
 }
 
 #[test]
@@ -94,17 +100,12 @@ fn junit_fails_where_the_audit_denies_and_only_there() {
         let report = json(arguments, "json");
         report["findings"].as_array().map_or(0, |findings| findings.iter().filter(|finding| finding["severity"] == "deny").count())
     };
-    for arguments in [&REFERENCE[..], &["linkage", "../fixtures/cases/e01-no-sections/libpre.so"]] {
+    assert!(denied(&REFERENCE) > 0 && denied(&["linkage", "../fixtures/elf/aarch64.so"]) > 0);
+    for arguments in [&REFERENCE[..], &["linkage", "../fixtures/elf/aarch64.so"], &["linkage", "../fixtures/cases/e01-no-sections/libpre.so"]] {
         let report = quick_junit::Report::deserialize_from_str(&run(arguments, "junit")).expect("JUnit");
         assert_eq!((report.failures, report.errors), (denied(arguments), 0), "{arguments:?}");
-        assert!(report.failures > 0);
+        assert!(report.tests > 0);
     }
-    let clean = quick_junit::Report::deserialize_from_str(&run(
-        &["linkage", "../fixtures/elf/x86_64-relr.so", "--policy", "../fixtures/gate/lax.json"],
-        "junit",
-    ))
-    .expect("JUnit");
-    assert_eq!((clean.tests > 0, clean.failures, clean.errors), (true, 0, 0));
     let unread = quick_junit::Report::deserialize_from_str(&run(&["linkage", "/no/such.so"], "junit")).expect("JUnit");
     assert_eq!((unread.failures, unread.errors), (0, 1));
 }
