@@ -203,6 +203,36 @@ fn a_family_whose_lists_do_not_fit_is_found() {
 }
 
 #[test]
+fn a_package_stands_for_the_runtimes_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    shim(folder.path(), "libshim.so", &["hipMalloc"]);
+    let inside = folder.path().join("tree/usr/lib");
+    std::fs::create_dir_all(&inside).expect("made");
+    let mut stubs = std::fs::read_dir("../fixtures/stubs").expect("stubs").flatten().map(|entry| entry.path());
+    let hip = stubs.find(|path| path.to_string_lossy().contains("libamdhip64-7")).expect("a stub of HIP 7");
+    let pack = |name: &str, with: bool| {
+        if with {
+            std::fs::copy(&hip, inside.join("libamdhip64.so.7.2.4")).expect("copied");
+        } else {
+            std::fs::write(inside.join("note.txt"), "nothing here").expect("written");
+        }
+        let done = Command::new("tar").current_dir(folder.path()).args(["-cf", name, "tree"]).status().expect("tar");
+        assert!(done.success());
+        audit(&["gate", &configure(folder.path(), &json!({"runtimes": [name], "lists": []}))])
+    };
+    let empty = pack("empty.tar", false);
+    assert_eq!(empty.exit, 2, "{}", empty.stderr);
+    assert!(empty.stderr.contains("holds no library named"), "{}", empty.stderr);
+    let done = pack("full.tar", true);
+    assert_eq!(done.exit, 1, "{}", done.stderr);
+    assert!(
+        part(&done.report, "row")["runtime"].as_str().is_some_and(|name| name.ends_with("!tree/usr/lib/libamdhip64.so.7.2.4")),
+        "{}",
+        part(&done.report, "row")
+    );
+}
+
+#[test]
 fn real_runtimes_are_gated_with_their_gpu_targets() {
     let Some(corpus) = std::env::var_os("VROCM_CORPUS") else {
         println!("not tested: the gate on real libraries (VROCM_CORPUS is not set; scripts/corpus.sh)");

@@ -89,14 +89,14 @@ fn read<'a>(named: &[PathBuf], families: &'a [Family], unread: &mut Vec<String>)
 }
 
 /// The reference list serves where no shim is found; the report says so.
-fn reference() -> Result<InterposedList> {
+pub(super) fn reference() -> Result<InterposedList> {
     let mut list = InterposedList::reference()?;
     list.title = format!("{}; no shim given, and none found at $VROCM_SHIM, beside this program, or at {INSTALLED}", list.title);
     Ok(list)
 }
 
 /// `$VROCM_SHIM`, then `libvrocm.so` beside this program, then where it is installed.
-fn find_shim() -> Option<PathBuf> {
+pub(super) fn find_shim() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VROCM_SHIM").filter(|value| !value.is_empty()) {
         return Some(named.into());
     }

@@ -12,6 +12,7 @@ use clap::ValueEnum as _;
 
 use super::coverage::{families, today};
 use super::{Result, checks, deliver, inputs, is_own_shim};
+use crate::archive::{self, Limits, What};
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim, checks::STALE_ACCEPTANCE};
 use crate::elf::Elf;
@@ -24,6 +25,13 @@ use crate::gfx::target::Name;
 use crate::linkage::{self, Policy};
 use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
 use crate::report::{Format, Report, Subjects};
+
+/// A runtime to be read.
+enum Library {
+    File(PathBuf),
+    /// `package!/path`, and its bytes.
+    Member(String, Vec<u8>),
+}
 
 /// One runtime file, read.
 struct Read<'a> {
@@ -43,7 +51,7 @@ pub(super) fn run(arguments: &cli::Gate) -> Result<ExitCode> {
     let families = families(&config.manifests)?;
     let (mut gate, mut findings, mut unread) = (Gate::default(), Vec::new(), Vec::new());
 
-    let files = expand(&config, &families, &mut unread);
+    let files = libraries(&config, &families, &mut unread);
     let mut runtimes = Vec::new();
     for read in read_all(&files, &families, &targets) {
         match read {
@@ -105,27 +113,50 @@ fn format(config: &Config, word: &str) -> Result<Format> {
 }
 
 /// Files of all runtimes named. A folder that holds none is no audit, and does not end the others.
-fn expand(config: &Config, families: &[Family], unread: &mut Vec<String>) -> Vec<PathBuf> {
+fn libraries(config: &Config, families: &[Family], unread: &mut Vec<String>) -> Vec<Library> {
     let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
     let mut files = Vec::new();
     for named in &config.runtimes {
+        if named.is_file() && archive::head(named).is_ok_and(|head| matches!(archive::what(&head), What::Deb | What::Zip | What::Tar)) {
+            files.extend(packed(named, &prefixes, unread));
+            continue;
+        }
         match inputs::expand(std::slice::from_ref(named), &prefixes) {
-            Ok(found) => files.extend(found),
+            Ok(found) => files.extend(found.into_iter().map(Library::File)),
             Err(error) => unread.push(format!("{error:#}")),
         }
     }
     files
 }
 
+/// Runtimes inside a package, known by their file names; a package without any is no audit.
+fn packed(package: &Path, prefixes: &[&str], unread: &mut Vec<String>) -> Vec<Library> {
+    let shown = package.display().to_string();
+    let mut found = Vec::new();
+    archive::read(package, &shown, Limits::default(), &mut |member| match member {
+        Ok(member) => {
+            let file = member.name.rsplit('/').next().unwrap_or_default();
+            if prefixes.iter().any(|prefix| file.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))) {
+                found.push(Library::Member(member.name, member.bytes));
+            }
+        }
+        Err(error) => unread.push(error.to_string()),
+    });
+    if found.is_empty() {
+        unread.push(format!("{shown}: holds no library named {}*", prefixes.join("* or ")));
+    }
+    found
+}
+
 /// Reads all runtimes, as many at a time as there are processors; results in the order of the files.
-fn read_all<'a>(files: &[PathBuf], families: &'a [Family], targets: &[Name]) -> Vec<Result<Read<'a>>> {
+fn read_all<'a>(files: &[Library], families: &'a [Family], targets: &[Name]) -> Vec<Result<Read<'a>>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = files.get(at) else { break };
-            done.push((at, read(path, families, targets)));
+            let Some(library) = files.get(at) else { break };
+            done.push((at, read(library, families, targets)));
         }
         done
     };
@@ -143,9 +174,12 @@ fn read_all<'a>(files: &[PathBuf], families: &'a [Family], targets: &[Name]) -> 
     all.into_iter().map(|(_, read)| read).collect()
 }
 
-fn read<'a>(path: &Path, families: &'a [Family], targets: &[Name]) -> Result<Read<'a>> {
-    let runtime = Runtime::read(path, families)?;
-    let image = Elf::open(path)?;
+fn read<'a>(library: &Library, families: &'a [Family], targets: &[Name]) -> Result<Read<'a>> {
+    let (image, path) = match library {
+        Library::File(path) => (Elf::open(path)?, path.as_path()),
+        Library::Member(name, bytes) => (Elf::from_bytes(name.as_str(), bytes.clone())?, Path::new(name)),
+    };
+    let runtime = Runtime::of(&image, path, families)?;
     let mut findings = Vec::new();
     let mut subject = None;
     let asked: Vec<Option<Name>> = if targets.is_empty() { vec![None] } else { targets.iter().copied().map(Some).collect() };

@@ -3,6 +3,7 @@
 //! A command returns an exit status and writes its report to standard output; what could not be read goes to standard error, one
 //! line each, as `program: file: what`.
 
+mod consumers;
 mod coverage;
 mod explain;
 mod gate;
@@ -17,11 +18,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use crate::cli::{Cli, Command, GfxScan};
+use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gate::checks as gate_checks;
 use crate::gfx::checks as gfx_checks;
 use crate::linkage::RULES;
+use crate::loader::unknown;
 use crate::report::{Format, Report, github};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
@@ -41,6 +44,7 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
+        Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Gate(arguments) => gate::run(arguments),
@@ -106,5 +110,7 @@ fn append_summary(report: &Report) -> Result<()> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gate_checks::ALL).chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
+    let rules = RULES.iter().map(|rule| &rule.check);
+    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gate_checks::ALL).chain(gfx_checks::ALL);
+    own.chain(rules).chain(unknown::ALL)
 }

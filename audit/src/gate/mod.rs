@@ -150,11 +150,11 @@ pub fn self_check(families: &[Family], acceptances: &[&Acceptances], findings: &
         checked.lists += family.builds.len();
         let folder = format!("manifests/{}", family.name());
         for build in family.builds {
-            for export in build.exports.iter().filter(|export| family.row(export.name).is_none()) {
+            for export in build.exports().filter(|export| family.row(export.name).is_none()) {
                 let message = format!("{} is in the list of {} {} and has no judgement", export.name, family.name(), build.release);
                 findings.push(checks::MANIFEST_GAP.finding(&folder, message).symbol(export.name));
             }
-            for anchor in family.identity.anchors.iter().filter(|anchor| !build.exports(anchor)) {
+            for anchor in family.identity.anchors.iter().filter(|anchor| build.exports().all(|export| export.name != anchor.as_str())) {
                 let message = format!("{anchor} is an anchor of {}, and release {} does not export it", family.name(), build.release);
                 findings.push(checks::MANIFEST_GAP.finding(&folder, message).symbol(anchor.as_str()));
             }

@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::consumers;
 use crate::coverage;
 use crate::finding::{self, Check, Finding};
 use crate::gate;
@@ -74,11 +75,31 @@ impl Verdict {
     }
 }
 
+/// How much `consumers` looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Files on disk.
+    pub files: usize,
+    /// ELF files, those inside containers included.
+    pub elf: usize,
+    /// Packages, tarballs and images that were opened.
+    pub containers: usize,
+}
+
 /// What was audited, one variant per kind of audit.
 #[derive(Debug)]
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Files that reach a runtime.
+    Consumers {
+        /// One per file that does, and per file that was named.
+        subjects: Vec<consumers::Subject>,
+        /// How much was looked at.
+        scanned: Scanned,
+        /// What they were held against.
+        shim: String,
+    },
     /// Shims and how they load.
     Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
@@ -97,6 +118,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
             Self::Gate(_) => "gate",
@@ -107,6 +129,7 @@ impl Subjects {
     pub fn files(&self) -> Vec<&str> {
         match self {
             Self::Coverage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
+            Self::Consumers { subjects, .. } => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Linkage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Gfx { subjects, .. } => subjects.iter().map(|subject| subject.library.file.as_str()).collect(),
             Self::Gate(gate) => {
@@ -121,7 +144,7 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Linkage(_) | Self::Gfx { .. } => &[],
+            Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } => &[],
         }
     }
 }
