@@ -32,6 +32,13 @@ pub enum Command {
     Gate(Gate),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
+    /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man: vrocm-audit man | man -l -
+    Man,
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),

@@ -7,6 +7,7 @@ mod consumers;
 mod coverage;
 mod explain;
 mod gate;
+mod generated;
 mod gfx;
 pub mod inputs;
 mod linkage;
@@ -44,6 +45,8 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
+        Command::Completions { shell } => generated::completions(*shell),
+        Command::Man => generated::man(),
         Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
