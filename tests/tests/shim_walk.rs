@@ -102,7 +102,7 @@ fn walk(runtime: &Runtime, seed: u64, trouble: Trouble) -> (usize, usize) {
     let mut random = Random::new(seed);
     let dies = |number: u64| trouble == Trouble::Deaths && number != 0;
     let lists: Vec<Vec<String>> =
-        (0..PROCESSES).map(|number| commands(&mut random, runtime, trouble, dies(number), mock.folder(), number, seed % 2 == 0)).collect();
+        (0..PROCESSES).map(|number| commands(&mut random, runtime, trouble, dies(number), mock.folder(), number, seed.is_multiple_of(2))).collect();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let run = |list| Driver::new(runtime, &mock).shim(&mock, QUOTA).threads(threads).patience(Duration::from_secs(20)).run(list);
         let running: Vec<_> = lists.iter().map(|list| scope.spawn(move || run(list))).collect();
