@@ -27,8 +27,18 @@ pub enum Command {
     /// Whether a shim loads everywhere, and what it imposes on every process.
     #[command(after_help = LINKAGE_EXAMPLES)]
     Linkage(Linkage),
+    /// Everything a configuration names, in one process and with one result: what CI runs.
+    #[command(after_help = GATE_EXAMPLES)]
+    Gate(Gate),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
+    /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man: vrocm-audit man | man -l -
+    Man,
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),
@@ -94,6 +104,32 @@ pub struct Linkage {
     #[arg(long, value_name = "NAME")]
     pub allow_needed: Vec<String>,
     /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit gate --init                       writes vrocm-gate.jsonc, with comments
+  vrocm-audit gate
+  vrocm-audit gate ci/gate.jsonc --format github
+  vrocm-audit gate --since old/libshim.so       what this change opened and closed
+
+Exit status: 0 no finding denies, 1 at least one does, 2 something named could not be audited.";
+
+/// Arguments of `gate`.
+#[derive(Debug, Args)]
+pub struct Gate {
+    /// The configuration; vrocm-gate.jsonc without it.
+    #[arg(value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Write a commented start to CONFIG instead; never over a file that is there.
+    #[arg(long)]
+    pub init: bool,
+    /// Say as well which doors were opened and closed since this older build of the shim.
+    #[arg(long, value_name = "OLD_SHIM")]
+    pub since: Option<PathBuf>,
+    /// How the report on standard output is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }

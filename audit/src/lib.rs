@@ -14,8 +14,9 @@
 //! 7. [`gfx`]: which GPU targets a runtime knows.
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
 //! 9. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
-//! 10. [`report`]: the same findings for people and for programs.
-//! 11. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 10. [`gate`]: all audits of one configuration as one table.
+//! 11. [`report`]: the same findings for people and for programs.
+//! 12. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod consumers;
 pub mod coverage;
 pub mod elf;
 pub mod finding;
+pub mod gate;
 pub mod gfx;
 pub mod linkage;
 pub mod loader;

@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
     let families = Family::embedded()?;
     let table = ClassTable::embedded()?;
     let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { coverage::find_shim() } else { None });
-    let own = path.as_deref().is_some_and(coverage::is_own_shim);
+    let own = path.as_deref().is_some_and(super::is_own_shim);
     let list = match &arguments.interposed {
         Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
         None if own => Some(InterposedList::own()?),

@@ -1,16 +1,16 @@
 //! `vrocm-audit coverage`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{OWN_SHIM, Result, deliver, inputs};
+use super::{OWN_SHIM, Result, deliver, inputs, is_own_shim};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
 use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
-use crate::report::{Report, Subjects};
+use crate::report::{Format, Report, Subjects};
 
 /// Where our own shim is installed.
 const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
@@ -43,11 +43,12 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let mut unread = Vec::new();
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
     let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
-    deliver(Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
+    let report = Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread);
+    deliver(if arguments.format == Format::Html { report.with_families(families) } else { report }, arguments.format)
 }
 
 /// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.
-fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
+pub(super) fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
     let mut families = Family::embedded()?;
     for folder in folders {
         let mut found = Vec::new();
@@ -101,10 +102,6 @@ pub(super) fn find_shim() -> Option<PathBuf> {
     }
     let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join(OWN_SHIM)));
     beside.into_iter().chain([PathBuf::from(INSTALLED)]).find(|path| path.is_file())
-}
-
-pub(super) fn is_own_shim(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == OWN_SHIM)
 }
 
 /// Today in UTC, by the machine's clock.

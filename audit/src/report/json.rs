@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
 use crate::finding::Finding;
+use crate::gate::{Change, Checked, Gate, Row};
 use crate::gfx::verdict::Answer;
+use crate::{coverage, gfx, linkage};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,6 +26,24 @@ struct Document<'a> {
     unread: &'a [String],
 }
 
+/// A subject of a gate, which says of what kind it is.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Part<'a> {
+    Row(&'a Row),
+    Linkage(&'a linkage::Subject),
+    Coverage(&'a coverage::Subject),
+    Gfx(&'a gfx::audit::Subject),
+    Change(&'a Change),
+    Manifests(&'a Checked),
+}
+
+fn parts(gate: &Gate) -> impl Iterator<Item = Part<'_>> {
+    let rows = gate.table.iter().map(Part::Row).chain(gate.linkage.iter().map(Part::Linkage));
+    let runtimes = gate.coverage.iter().map(Part::Coverage).chain(gate.gfx.iter().map(Part::Gfx));
+    rows.chain(runtimes).chain(gate.since.iter().map(Part::Change)).chain([Part::Manifests(&gate.checked)])
+}
+
 #[derive(Serialize)]
 struct Tool {
     name: &'static str,
@@ -37,6 +57,7 @@ impl Serialize for Subjects {
             Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
+            Self::Gate(gate) => serializer.collect_seq(parts(gate)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod consumers;
 mod coverage;
+mod gate;
 mod gfx;
 mod linkage;
 
@@ -57,6 +58,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         Subjects::Consumers { subjects, scanned, shim } => consumers::write(subjects, scanned, shim, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
+        Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }
     for file in &report.unread {
         writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;

@@ -132,12 +132,14 @@ fn verify(report: &mut Report, arguments: &Arguments) -> Result<(), String> {
     derive_mask(report, &card)?;
     let asked = read(family, &card, &report.variables, report.device, control.limits());
     report.rows = asked.rows;
-    report.whole = control.launches.into_iter().flatten().collect();
+    let whole = control.launches.into_iter().flatten().collect();
+    let counted = place::count_xccs(&whole);
+    report.whole = whole.into_iter().map(&counted).collect();
     let seen = child::look(report.device, &report.variables, patience)?;
     if seen.topology.pci != card.pci {
         return Err(format!("card {} was {} without a mask and is {} under it", report.device, card.pci, seen.topology.pci));
     }
-    report.launches = seen.launches;
+    report.launches = seen.launches.into_iter().map(|launch| launch.into_iter().map(&counted).collect()).collect();
     if let Some(bits) = &asked.bits {
         report.asked = place::asked(family, &card, &report.whole, bits);
     }

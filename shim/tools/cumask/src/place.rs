@@ -11,6 +11,14 @@ use crate::grammar::ranges;
 use crate::hwid::Unit;
 use crate::topology::Topology;
 
+/// Counts the XCCs of a card from 0, in the order of their hardware numbers: a partition of a card (CPX and the like) may begin at any. An XCC that is not in
+/// `whole` keeps a number of its own, behind all others.
+pub fn count_xccs(whole: &BTreeSet<Unit>) -> impl Fn(Unit) -> Unit + use<> {
+    let numbers: BTreeSet<u32> = whole.iter().map(|unit| unit.xcc).collect();
+    let numbers: BTreeMap<u32, u32> = numbers.into_iter().zip(0..).collect();
+    move |unit| Unit { xcc: numbers.get(&unit.xcc).copied().unwrap_or(16 + unit.xcc), ..unit }
+}
+
 /// Bits of `HSA_CU_MASK` for each unit of the card, in the driver's order.
 pub fn bits_of(family: Family, topology: &Topology, whole: &BTreeSet<Unit>) -> BTreeMap<Unit, u32> {
     let mut bits = BTreeMap::new();

@@ -139,6 +139,32 @@ fn the_second_queue_is_looked_at() {
     assert!(output.status.code() == Some(1) && stdout(&output).contains("FAIL | same-each-time"), "{}", stdout(&output));
 }
 
+/// One XCC of an MI300X as a card of its own, which the hardware still numbers as the fifth.
+#[test]
+fn a_partition_is_a_card() {
+    let standin = StandIn::new();
+    let card = "gfx942,38,4,1,1";
+    let shifted = |units: BTreeSet<Unit>| -> String {
+        units
+            .into_iter()
+            .map(|unit| encode(rocm_cumask::family::Family::Cdna, Unit { xcc: 5, ..unit }))
+            .map(|(place, xcc)| format!("{place:x}:{xcc:x}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let whole = place::regular(rocm_cumask::family::Family::Cdna, &topology(card));
+    for (mask, ran, status) in [("0:0-8", outcome(card, &hsa("0:0-8")), 0), ("0:0-8", whole.clone(), 1)] {
+        let mut command = standin.command(card, &whole);
+        let output = command
+            .env("STANDIN_WHOLE", shifted(whole.clone()))
+            .env("STANDIN_MASKED", shifted(ran))
+            .args(["--mask", mask])
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(status), "{}", stdout(&output));
+    }
+}
+
 #[test]
 fn what_could_not_run_says_so() {
     let standin = StandIn::new();

@@ -56,7 +56,9 @@ struct Arguments {
 pub fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     if arguments.list {
-        CASES.iter().for_each(|case| println!("{:<11}  {}", case.name, case.what));
+        for case in CASES {
+            println!("{:<11}  {}", case.name, case.what);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let cases = choose(&arguments.case)?;

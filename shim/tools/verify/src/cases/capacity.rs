@@ -45,7 +45,7 @@ fn run(bench: &Bench, rows: &mut Rows) -> Outcome {
             }
             let total = |answer: &crate::probe::Answer| answer.numbers.get("total").copied().unwrap_or(0);
             let (told, physical) = (total(&held), total(&free));
-            let shown = format!("{} bytes, {} without the library; the quota is {quota}", told, physical);
+            let shown = format!("{told} bytes, {physical} without the library; the quota is {quota}");
             rows.judge(held.status == Status::Code(0) && told == quota, check.clone(), shown);
             if bench.everywhere {
                 rows.skip(format!("{check}, control"), "/etc/ld.so.preload has the library for every process of this container");

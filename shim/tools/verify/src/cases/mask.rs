@@ -52,7 +52,9 @@ fn masks(card: &Card) -> Vec<Mask> {
 
 fn run(bench: &Bench, rows: &mut Rows) -> Outcome {
     let Some(check) = &bench.mask_check else {
-        CASE.checks.iter().for_each(|name| rows.skip(*name, "rocm-cumask-check was not found beside this program, in PATH, or by --mask-check"));
+        for name in CASE.checks {
+            rows.skip(*name, "rocm-cumask-check was not found beside this program, in PATH, or by --mask-check");
+        }
         return Ok(());
     };
     let Some(card) = bench.host.cards.first().filter(|card| card.units >= 4) else {

@@ -71,7 +71,11 @@ pub fn run(bench: &Bench, cases: &[&Case], mut each: impl FnMut(&[Row])) -> Vec<
                     rows.fail("the case", what);
                 }
             }
-            Ok(Some(reason)) => case.checks.iter().for_each(|check| rows.skip(*check, &reason)),
+            Ok(Some(reason)) => {
+                for check in case.checks {
+                    rows.skip(*check, &reason);
+                }
+            }
             Err(Trouble(what)) => rows.fail("what the case needs", what),
         }
         let rows = rows.finish();

@@ -108,7 +108,7 @@ fn try_path(bench: &Bench, path: &Path, way: Way, name: &str, rows: &mut Rows) -
         Ok(kept) => match give_back_and_take_again(&mut session, path, under)? {
             None => rows.judge(true, check, format!("{under} MiB once more")),
             Some(_) if kept >= under << 19 => {
-                rows.skip(check, format!("without the library too {kept} bytes of {under} MiB are kept by the runtime"))
+                rows.skip(check, format!("without the library too {kept} bytes of {under} MiB are kept by the runtime"));
             }
             Some(wrong) => rows.fail(check, wrong),
         },

@@ -167,11 +167,11 @@ fn ptr<T>(place: &mut T) -> usize {
 
 /// Calls a function whose arguments are integers and pointers, six at most: those that it does not have it does not look at.
 fn call6(function: usize, arguments: [usize; 6]) -> c_int {
-    let [a, b, c, d, e, f] = arguments;
+    let [first, second, third, fourth, fifth, sixth] = arguments;
     // SAFETY: an entry point of the runtime; each caller below gives what the headers declare, and places that live through the call.
     unsafe {
         let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_int = std::mem::transmute(function);
-        function(a, b, c, d, e, f)
+        function(first, second, third, fourth, fifth, sixth)
     }
 }
 
