@@ -8,6 +8,7 @@
 //! purpose, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
 
 pub mod acceptance;
+pub mod devices;
 pub mod glibc;
 pub mod interposed;
 pub mod minors;
