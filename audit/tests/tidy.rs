@@ -11,7 +11,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("finding", &[]),
     ("manifest", &[]),
     ("code", &["elf"]),
-    ("loader", &["elf", "manifest"]),
+    ("loader", &["elf", "manifest", "finding"]),
     ("coverage", &["elf", "loader", "manifest", "code", "finding"]),
     ("linkage", &["elf", "loader", "manifest", "code", "finding"]),
     ("gfx", &["elf", "loader", "manifest", "code", "finding"]),

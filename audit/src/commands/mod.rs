@@ -18,6 +18,7 @@ use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
 use crate::linkage::RULES;
+use crate::loader::unknown;
 use crate::report::{Format, Report};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
@@ -85,5 +86,5 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
+    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check)).chain(unknown::ALL)
 }
