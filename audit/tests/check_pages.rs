@@ -9,7 +9,12 @@ use vrocm_audit::{coverage, gfx, linkage, loader};
 
 /// Every check of every audit. A new audit adds its registry here.
 fn all() -> impl Iterator<Item = &'static Check> {
-    coverage::checks::ALL.into_iter().chain(gfx::checks::ALL).chain(linkage::RULES.iter().map(|rule| &rule.check)).chain(loader::unknown::ALL)
+    coverage::checks::ALL
+        .into_iter()
+        .chain(gfx::checks::ALL)
+        .chain(linkage::RULES.iter().map(|rule| &rule.check))
+        .chain(loader::unknown::ALL)
+        .chain(gfx::preflight::reasons::ALL)
 }
 
 fn pages() -> BTreeMap<String, String> {

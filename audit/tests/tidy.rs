@@ -15,7 +15,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("coverage", &["elf", "loader", "manifest", "code", "finding"]),
     ("linkage", &["elf", "loader", "manifest", "code", "finding"]),
     ("gfx", &["elf", "loader", "manifest", "code", "finding"]),
-    ("report", &["coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
+    ("report", &["loader", "coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
     ("cli", &["report", "manifest", "gfx"]),
     ("commands", &["cli", "report", "coverage", "linkage", "gfx", "manifest", "loader", "finding", "elf"]),
 ];

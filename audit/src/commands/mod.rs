@@ -9,14 +9,16 @@ mod gfx;
 pub mod inputs;
 mod linkage;
 mod manifest;
+mod preflight;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, GfxScan};
+use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
+use crate::gfx::preflight::reasons;
 use crate::linkage::RULES;
 use crate::loader::unknown;
 use crate::report::{Format, Report};
@@ -43,7 +45,13 @@ pub fn run(cli: &Cli) -> ExitCode {
 
 /// Runs `gfx-scan`.
 pub fn run_gfx_scan(arguments: &GfxScan) -> ExitCode {
-    finish("gfx-scan", gfx::run(arguments))
+    match &arguments.command {
+        Some(GfxCommand::Preflight(preflight)) => {
+            let status = finish("gfx-scan", preflight::run(preflight));
+            if preflight.warn_only { ExitCode::SUCCESS } else { status }
+        }
+        None => finish("gfx-scan", gfx::run(arguments)),
+    }
 }
 
 /// Prints an error as one line; a closed pipe is nobody's error.
@@ -86,5 +94,5 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check)).chain(unknown::ALL)
+    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check)).chain(unknown::ALL).chain(reasons::ALL)
 }

@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use super::{Report, SCHEMA_VERSION, Subjects, Verdict};
 use crate::finding::Finding;
+use crate::gfx::preflight::decide::Candidate;
 use crate::gfx::verdict::Answer;
+use crate::loader::Unknown;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -16,10 +18,21 @@ struct Document<'a> {
     verdict: Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a Answer>,
+    #[serde(flatten)]
+    preflight: Option<Preflight<'a>>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     unread: &'a [String],
+}
+
+/// What `preflight` adds.
+#[derive(Serialize)]
+struct Preflight<'a> {
+    command: &'a [String],
+    program: &'a str,
+    candidates: &'a [Candidate],
+    unknowns: &'a [Unknown],
 }
 
 #[derive(Serialize)]
@@ -34,6 +47,7 @@ impl Serialize for Subjects {
             Self::Coverage(subjects) => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
+            Self::Preflight(answer) => answer.devices.serialize(serializer),
         }
     }
 }
@@ -47,7 +61,13 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         verdict: report.verdict(),
         target: match &report.subjects {
             Subjects::Gfx { target, .. } => target.as_ref(),
-            Subjects::Coverage(_) | Subjects::Linkage(_) => None,
+            Subjects::Coverage(_) | Subjects::Linkage(_) | Subjects::Preflight(_) => None,
+        },
+        preflight: match &report.subjects {
+            Subjects::Preflight(answer) => {
+                Some(Preflight { command: &answer.command, program: &answer.program, candidates: &answer.candidates, unknowns: &answer.unknowns })
+            }
+            _ => None,
         },
         subjects: &report.subjects,
         findings: &report.findings,

@@ -63,6 +63,8 @@ pub enum Subjects {
         /// The answer of all together, where a target was asked for.
         target: Option<gfx::verdict::Answer>,
     },
+    /// A command and the runtimes that it could load.
+    Preflight(Box<gfx::preflight::ask::Answer>),
 }
 
 impl Subjects {
@@ -72,6 +74,7 @@ impl Subjects {
             Self::Coverage(_) => "coverage",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
+            Self::Preflight(_) => "preflight",
         }
     }
 }
@@ -98,13 +101,15 @@ impl Report {
 
     /// The result as one word: the answer about a target, or else what follows from the findings.
     pub fn verdict(&self) -> Verdict {
-        match &self.subjects {
-            Subjects::Gfx { target: Some(answer), .. } => match answer.verdict {
-                gfx::verdict::Verdict::Supported => Verdict::Supported,
-                gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
-                gfx::verdict::Verdict::Unknown => Verdict::Unknown,
-            },
-            _ => Verdict::of(&self.findings),
+        let answer = match &self.subjects {
+            Subjects::Gfx { target: Some(answer), .. } => answer.verdict,
+            Subjects::Preflight(answer) => answer.verdict,
+            _ => return Verdict::of(&self.findings),
+        };
+        match answer {
+            gfx::verdict::Verdict::Supported => Verdict::Supported,
+            gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
+            gfx::verdict::Verdict::Unknown => Verdict::Unknown,
         }
     }
 

@@ -93,7 +93,7 @@ fn version(device: &Device, environment: &[(String, String)], rules: Rules, tabl
     named(major, minor, step)
 }
 
-fn named(major: u32, minor: u32, step: u32) -> Version {
+pub(super) fn named(major: u32, minor: u32, step: u32) -> Version {
     match (Override { major, minor, step }).triple() {
         Some(triple) => Version::Target(triple),
         None => Version::Odd(major, minor, step),

@@ -1,4 +1,4 @@
-//! FlatBuffers' JSON dialect, which rocjitsu's configurations are written in: JSON with comments, trailing commas, bare keys, single quotes and
+//! `FlatBuffers`' JSON dialect, which rocjitsu's configurations are written in: JSON with comments, trailing commas, bare keys, single quotes and
 //! hexadecimal integers. A small reader of its own, since JSON5 differs (it takes numbers like `+.5` and line continuations, and no `0x` in quotes).
 //!
 //! Bounded: [`LARGEST`] bytes, [`DEEPEST`] levels. An error names line and column.
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 /// Largest text that is read, in bytes; shipped configurations take a few kB.
 pub const LARGEST: usize = 4 << 20;
-/// Deepest nesting; FlatBuffers' own bound is 64.
+/// Deepest nesting; `FlatBuffers`' own bound is 64.
 pub const DEEPEST: usize = 64;
 
 /// Why a text is not of the dialect.
@@ -48,7 +48,7 @@ impl<'t> Reader<'t> {
 
     fn error(&self, problem: impl Into<String>) -> BadText {
         let before = &self.text.as_bytes()[..self.at];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = before.split(|&byte| byte == b'\n').count();
         let column = self.at - before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1) + 1;
         BadText { line, column, problem: problem.into() }
     }
@@ -150,13 +150,13 @@ impl<'t> Reader<'t> {
             "false" => Value::Bool(false),
             "null" => Value::Null,
             _ if word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') => Value::String(word.to_owned()),
-            _ => match number(word) {
-                Some(number) => Value::Number(number),
-                None => {
+            _ => {
+                let Some(number) = number(word) else {
                     self.at = start;
                     return Err(self.error(format!("{word:?} is no number")));
-                }
-            },
+                };
+                Value::Number(number)
+            }
         })
     }
 
@@ -240,7 +240,7 @@ fn number(word: &str) -> Option<Number> {
     }
 }
 
-/// An unsigned number as FlatBuffers takes it for an integer field: a number, one in quotes, or true and false.
+/// An unsigned number as `FlatBuffers` takes it for an integer field: a number, one in quotes, or true and false.
 pub fn unsigned(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),

@@ -127,7 +127,7 @@ fn guest_and_hosts(guest: &Value, file: &Path, own: Vec<Device>, sysfs: &[&Path]
     match (simulated, named) {
         (false, Some(_)) => return Err(bad(file, "dbt_guest.simulator_config is set and the backend is no simulator, which rocjitsu refuses")),
         (false, None) => {
-            devices.extend(topology::devices(sysfs).map_err(|error| bad(file, format!("the guest runs on real hardware, and {error}")))?)
+            devices.extend(topology::devices(sysfs).map_err(|error| bad(file, format!("the guest runs on real hardware, and {error}")))?);
         }
         (true, None) => devices.extend(own),
         (true, Some(path)) => {

@@ -3,6 +3,7 @@
 mod coverage;
 mod gfx;
 mod linkage;
+mod preflight;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -54,6 +55,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
+        Subjects::Preflight(answer) => preflight::write(answer, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
     }
     for file in &report.unread {
