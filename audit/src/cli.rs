@@ -21,11 +21,24 @@ pub enum Command {
     /// Everything a runtime exports, classified, minus what the shim interposes.
     #[command(after_help = COVERAGE_EXAMPLES)]
     Coverage(Coverage),
+    /// Which files reach a GPU runtime, and which of them slip past the shim.
+    #[command(after_help = CONSUMERS_EXAMPLES)]
+    Consumers(Consumers),
     /// Whether a shim loads everywhere, and what it imposes on every process.
     #[command(after_help = LINKAGE_EXAMPLES)]
     Linkage(Linkage),
+    /// Everything a configuration names, in one process and with one result: what CI runs.
+    #[command(after_help = GATE_EXAMPLES)]
+    Gate(Gate),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
+    /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man: vrocm-audit man | man -l -
+    Man,
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),
@@ -90,6 +103,62 @@ pub struct Linkage {
     /// A library that may be needed; replaces the policy's list.
     #[arg(long, value_name = "NAME")]
     pub allow_needed: Vec<String>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit gate --init                       writes vrocm-gate.jsonc, with comments
+  vrocm-audit gate
+  vrocm-audit gate ci/gate.jsonc --format github
+  vrocm-audit gate --since old/libshim.so       what this change opened and closed
+
+Exit status: 0 no finding denies, 1 at least one does, 2 something named could not be audited.";
+
+/// Arguments of `gate`.
+#[derive(Debug, Args)]
+pub struct Gate {
+    /// The configuration; vrocm-gate.jsonc without it.
+    #[arg(value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Write a commented start to CONFIG instead; never over a file that is there.
+    #[arg(long)]
+    pub init: bool,
+    /// Say as well which doors were opened and closed since this older build of the shim.
+    #[arg(long, value_name = "OLD_SHIM")]
+    pub since: Option<PathBuf>,
+    /// How the report on standard output is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const CONSUMERS_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit consumers /usr /opt                        every ELF file below, and packages among them
+  vrocm-audit consumers hashcat_7.1.2_amd64.deb torch.whl --shim libvrocm.so
+  vrocm-audit consumers image.tar                        docker save, an OCI archive, or the folder of an OCI layout
+  vrocm-audit consumers / --root /mnt/rootfs --format json
+
+held: every way to a runtime passes the shim. slips, unknown: each with its reason; `vrocm-audit explain REASON` says more.
+Exit status: 0 nothing slips, 1 something does, 2 something could not be read.";
+
+/// Arguments of `consumers`.
+#[derive(Debug, Args)]
+pub struct Consumers {
+    /// Files, directories, packages (.deb, wheel, tarball), images (docker save, OCI).
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// The shim that is to hold them. Without it: $`VROCM_SHIM`, libvrocm.so beside this program, /usr/local/vrocm/libvrocm.so.
+    #[arg(long, value_name = "LIB")]
+    pub shim: Option<PathBuf>,
+    /// A list of what the shim interposes (one name a line, or interposed.json); with --shim it tells the action of each row.
+    #[arg(long, value_name = "LIST")]
+    pub interposed: Option<PathBuf>,
+    /// Take each PATH, and every link on the way to it, inside this directory.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,

@@ -4,6 +4,7 @@
 //!
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
+//! 0. [`archive`]: files inside directories, packages, wheels, tarballs and images.
 //! 1. [`elf`]: facts of one file, no judgement.
 //! 2. [`code`]: machine code of one file, no judgement.
 //! 3. [`manifest`]: the judgements of `manifests/`, typed and checked.
@@ -12,17 +13,22 @@
 //! 6. [`coverage`]: everything a runtime exports, minus what a shim interposes.
 //! 7. [`gfx`]: which GPU targets a runtime knows.
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
-//! 9. [`report`]: the same findings for people and for programs.
-//! 10. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 9. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
+//! 10. [`gate`]: all audits of one configuration as one table.
+//! 11. [`report`]: the same findings for people and for programs.
+//! 12. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod cli;
 pub mod code;
 pub mod commands;
+pub mod consumers;
 pub mod coverage;
 pub mod elf;
 pub mod finding;
+pub mod gate;
 pub mod gfx;
 pub mod linkage;
 pub mod loader;

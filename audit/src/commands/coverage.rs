@@ -1,16 +1,16 @@
 //! `vrocm-audit coverage`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{OWN_SHIM, Result, deliver, inputs};
+use super::{OWN_SHIM, Result, deliver, inputs, is_own_shim};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
 use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
-use crate::report::{Report, Subjects};
+use crate::report::{Format, Report, Subjects};
 
 /// Where our own shim is installed.
 const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
@@ -43,11 +43,12 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let mut unread = Vec::new();
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
     let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
-    deliver(Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
+    let report = Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread);
+    deliver(if arguments.format == Format::Html { report.with_families(families) } else { report }, arguments.format)
 }
 
 /// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.
-fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
+pub(super) fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
     let mut families = Family::embedded()?;
     for folder in folders {
         let mut found = Vec::new();
@@ -88,14 +89,14 @@ fn read<'a>(named: &[PathBuf], families: &'a [Family], unread: &mut Vec<String>)
 }
 
 /// The reference list serves where no shim is found; the report says so.
-fn reference() -> Result<InterposedList> {
+pub(super) fn reference() -> Result<InterposedList> {
     let mut list = InterposedList::reference()?;
     list.title = format!("{}; no shim given, and none found at $VROCM_SHIM, beside this program, or at {INSTALLED}", list.title);
     Ok(list)
 }
 
 /// `$VROCM_SHIM`, then `libvrocm.so` beside this program, then where it is installed.
-fn find_shim() -> Option<PathBuf> {
+pub(super) fn find_shim() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VROCM_SHIM").filter(|value| !value.is_empty()) {
         return Some(named.into());
     }
@@ -103,11 +104,7 @@ fn find_shim() -> Option<PathBuf> {
     beside.into_iter().chain([PathBuf::from(INSTALLED)]).find(|path| path.is_file())
 }
 
-fn is_own_shim(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == OWN_SHIM)
-}
-
 /// Today in UTC, by the machine's clock.
-fn today() -> jiff::civil::Date {
+pub(super) fn today() -> jiff::civil::Date {
     jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date()
 }

@@ -9,7 +9,8 @@ use super::Result;
 use crate::cli::{Manifest, ManifestExports};
 use crate::coverage::Runtime;
 use crate::coverage::runtime::RuntimeExport;
-use crate::manifest::schema::{self, ListedExport, ListedImport};
+use crate::manifest::builds::{ListedExport, ListedImport};
+use crate::manifest::schema;
 use crate::manifest::{ExportList, Family};
 
 pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {

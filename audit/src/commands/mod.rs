@@ -3,8 +3,11 @@
 //! A command returns an exit status and writes its report to standard output; what could not be read goes to standard error, one
 //! line each, as `program: file: what`.
 
+mod consumers;
 mod coverage;
 mod explain;
+mod gate;
+mod generated;
 mod gfx;
 pub mod inputs;
 mod linkage;
@@ -14,17 +17,26 @@ mod preflight;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+
 use crate::cli::{Cli, Command, GfxCommand, GfxScan};
+use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
+use crate::gate::checks as gate_checks;
 use crate::gfx::checks as gfx_checks;
 use crate::gfx::preflight::reasons;
 use crate::linkage::RULES;
 use crate::loader::unknown;
-use crate::report::{Format, Report};
+use crate::report::{Format, Report, github};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
 const OWN_SHIM: &str = "libvrocm.so";
+
+/// True for a file called as our own shim is.
+fn is_own_shim(path: &std::path::Path) -> bool {
+    path.file_name().is_some_and(|name| name == OWN_SHIM)
+}
 
 /// Exit status of an audit that was not possible.
 const NO_AUDIT: u8 = 2;
@@ -35,8 +47,12 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
+        Command::Completions { shell } => generated::completions(*shell),
+        Command::Man => generated::man(),
+        Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Gate(arguments) => gate::run(arguments),
         Command::Linkage(arguments) => linkage::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
     };
@@ -78,8 +94,11 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
     let stdout = io::stdout();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
-    report.write(format, colour, &mut out)?;
+    report.write(format, colour, || checks().collect(), &mut out)?;
     out.flush()?;
+    if format == Format::Github {
+        append_summary(&report)?;
+    }
     let status = if !report.unread.is_empty() {
         ExitCode::from(NO_AUDIT)
     } else if finding::any_deny(&report.findings) {
@@ -92,7 +111,17 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
     Ok(status)
 }
 
+/// In a step of a GitHub workflow the report in Markdown becomes the step's summary.
+fn append_summary(report: &Report) -> Result<()> {
+    let Some(path) = github::summary_file() else { return Ok(()) };
+    let shown = std::path::Path::new(&path).display().to_string();
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).with_context(|| shown.clone())?;
+    report.write(Format::Markdown, false, || checks().collect(), &mut file).context(shown)
+}
+
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check)).chain(unknown::ALL).chain(reasons::ALL)
+    let rules = RULES.iter().map(|rule| &rule.check);
+    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gate_checks::ALL).chain(gfx_checks::ALL);
+    own.chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }

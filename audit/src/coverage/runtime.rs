@@ -61,7 +61,7 @@ impl<'a> Runtime<'a> {
             family,
             release: Some(build.release),
             release_evidence: "the list".into(),
-            exports: build.exports.iter().map(|export| RuntimeExport { name: export.name.into(), node: export.node.map(Into::into) }).collect(),
+            exports: build.exports().map(|export| RuntimeExport { name: export.name.into(), node: export.node.map(Into::into) }).collect(),
             reentry: build.reentry.iter().map(text).collect(),
             imports: build
                 .imports
@@ -74,7 +74,11 @@ impl<'a> Runtime<'a> {
     /// Reads a library. What belongs to no known family, or is cut down so far that it cannot be the runtime, is an error: a runtime without
     /// its names would have no open doors.
     pub fn read(path: &Path, families: &'a [Family]) -> Result<Self, ElfError> {
-        let image = Elf::open(path)?;
+        Self::of(&Elf::open(path)?, path, families)
+    }
+
+    /// Takes a library that is open already; `path` is where it lies, or is called inside a package.
+    pub fn of(image: &Elf, path: &Path, families: &'a [Family]) -> Result<Self, ElfError> {
         let names = image.names()?;
         let table = image.symbols()?;
         let nodes: Vec<Arc<str>> = table.versions.definitions.iter().map(|node| node.name.as_str().into()).collect();
@@ -87,10 +91,10 @@ impl<'a> Runtime<'a> {
             })
             .collect();
         exports.sort_unstable_by(|a, b| a.name.cmp(&b.name).then_with(|| a.node.cmp(&b.node)));
-        let family = recognise(&image, names.soname.as_deref(), &exports, families)?;
+        let family = recognise(image, names.soname.as_deref(), &exports, families)?;
         let build_id = image.build_id()?;
         let (release, release_evidence) = release(path, &table, build_id.as_deref(), family);
-        let (reentry, imports) = relocated(&image, &table, family, families)?;
+        let (reentry, imports) = relocated(image, &table, family, families)?;
         Ok(Self { file: image.file().to_string(), soname: names.soname, build_id, family, release, release_evidence, exports, reentry, imports })
     }
 }

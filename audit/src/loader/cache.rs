@@ -132,7 +132,7 @@ impl Cache {
             return Cached::Path(best.path.clone());
         }
         let plain = || entries.iter().filter(|entry| !matches!(entry.capability, Capability::Named(_)));
-        match plain().find(|entry| entry.exact).or_else(|| plain().last()) {
+        match plain().find(|entry| entry.exact).or_else(|| plain().next_back()) {
             None => Cached::Nothing,
             Some(entry) if plain().any(|entry| entry.capability == Capability::Legacy) => Cached::Unclear(entry.path.clone()),
             Some(entry) => Cached::Path(entry.path.clone()),

@@ -11,6 +11,7 @@ use super::command;
 use super::hwcaps::Cpu;
 use super::interpreter::{Interpreter, Libc};
 use super::search::{Hit, How, Looked, origin};
+use super::token;
 use super::tree::{Tree, identity};
 use super::unknown::{self, Code, Unknown};
 use super::{Alternative, Error, Failure, Limits, Linking, Object, Request, Resolution};
@@ -135,8 +136,19 @@ impl<'l> Run<'l> {
         }
     }
 
+    /// A needed name is expanded before anything is compared with it, unlike that of a preload.
     fn need(&self, walked: &mut Walked, name: &str, from: usize) {
-        if let Err(failure) = self.request(&mut walked.state, name, from)
+        let node = &walked.state.nodes[from];
+        let asked = match token::expand(name, &self.values(node, name)) {
+            Some(expanded) => self.request(&mut walked.state, &expanded, from),
+            None => Err(Failure {
+                name: name.to_string(),
+                needed_by: node.object.path.clone(),
+                file: Some(name.to_string()),
+                problem: "empty dynamic string token substitution".into(),
+            }),
+        };
+        if let Err(failure) = asked
             && !walked.failures.contains(&failure)
         {
             walked.failures.push(failure);

@@ -138,16 +138,14 @@ fn through_env(tree: &Tree, path: &str, arguments: &[String], environment: &mut 
             word if word.starts_with("-u") => unset(&word[2..]),
             word if word.starts_with("--unset=") => unset(&word["--unset=".len()..]),
             word if word.starts_with('-') => return None,
-            word => match word.split_once('=') {
-                Some((name, value)) => {
-                    changed.retain(|(key, _)| key != name);
-                    changed.push((name.to_string(), value.to_string()));
-                }
-                None => {
+            word => {
+                let Some((name, value)) = word.split_once('=') else {
                     *environment = changed;
                     return Some((first, left));
-                }
-            },
+                };
+                changed.retain(|(key, _)| key != name);
+                changed.push((name.to_string(), value.to_string()));
+            }
         }
     }
 }

@@ -69,9 +69,9 @@ impl Cpu {
 
     /// Subdirectories in the loader's order, each with its `/`; the directory itself, as an empty name, is last.
     pub fn subdirectories(&self, named: bool, legacy: bool) -> Vec<String> {
-        let mut names = Vec::new();
+        let mut all = Vec::new();
         if named {
-            names.extend((2..=self.level).rev().map(|level| format!("glibc-hwcaps/x86-64-v{level}/")));
+            all.extend((2..=self.level).rev().map(|level| format!("glibc-hwcaps/x86-64-v{level}/")));
         }
         if legacy {
             let mut parts = vec!["tls", self.platform];
@@ -80,13 +80,13 @@ impl Cpu {
             for subset in (1..1_u32 << parts.len()).rev() {
                 let chosen = parts.iter().rev().enumerate().rev().filter(|(bit, _)| subset >> bit & 1 != 0);
                 let name: String = chosen.map(|(_, part)| format!("{part}/")).collect();
-                if !names.contains(&name) {
-                    names.push(name);
+                if !all.contains(&name) {
+                    all.push(name);
                 }
             }
         }
-        names.push(String::new());
-        names
+        all.push(String::new());
+        all
     }
 }
 

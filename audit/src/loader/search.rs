@@ -211,9 +211,9 @@ impl Run<'_> {
         for subdirectory in self.subdirectories(folder, name) {
             let path = format!("{folder}{subdirectory}{name}");
             match self.judge(&path) {
-                Outcome::Passed => {}
+                // The error of the last attempt in a directory, the plain one, is what ends the list.
                 Outcome::ListEnds if subdirectory.is_empty() => return Some(Step::Next),
-                Outcome::ListEnds => {}
+                Outcome::Passed | Outcome::ListEnds => {}
                 outcome => match self.settle(&path, outcome, how, rule) {
                     Step::Done(looked) => return Some(Step::Done(looked)),
                     Step::Next => {}
@@ -270,7 +270,7 @@ impl Run<'_> {
     }
 
     /// What the tokens in a string of this object stand for.
-    fn values<'n>(&'n self, node: &'n Node, text: &str) -> Values<'n> {
+    pub(super) fn values<'n>(&'n self, node: &'n Node, text: &str) -> Values<'n> {
         if !text.contains('$') {
             return Values { origin: None, lib: None, platform: None };
         }

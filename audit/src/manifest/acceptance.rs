@@ -78,7 +78,13 @@ impl Acceptances {
         let rules = Rules { file };
         let parsed: File = rules.parse(text)?;
         rules.version(parsed.schema_version)?;
-        for (number, entry) in parsed.accepted.iter().enumerate() {
+        Self::checked(file, parsed.accepted)
+    }
+
+    /// Checks entries that stand in `file`.
+    pub fn checked(file: &str, entries: Vec<Acceptance>) -> Result<Self, BadManifest> {
+        let rules = Rules { file };
+        for (number, entry) in entries.iter().enumerate() {
             let which = format!("entry {} ({})", number + 1, entry.subject());
             if entry.export.is_some() == entry.class.is_some() {
                 return Err(rules.broken(which, "names either an export or a class"));
@@ -90,6 +96,6 @@ impl Acceptances {
                 return Err(rules.broken(which, "ends before it begins"));
             }
         }
-        Ok(Self { file: file.into(), entries: parsed.accepted })
+        Ok(Self { file: file.into(), entries })
     }
 }

@@ -4,11 +4,13 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 
-use super::{Report, SCHEMA_VERSION, Subjects, Verdict};
+use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
 use crate::finding::Finding;
+use crate::gate::{Change, Checked, Gate, Row};
 use crate::gfx::preflight::decide::Candidate;
 use crate::gfx::verdict::Answer;
 use crate::loader::Unknown;
+use crate::{coverage, gfx, linkage};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -20,6 +22,8 @@ struct Document<'a> {
     target: Option<&'a Answer>,
     #[serde(flatten)]
     preflight: Option<Preflight<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scanned: Option<Scanned>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -35,6 +39,24 @@ struct Preflight<'a> {
     unknowns: &'a [Unknown],
 }
 
+/// A subject of a gate, which says of what kind it is.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Part<'a> {
+    Row(&'a Row),
+    Linkage(&'a linkage::Subject),
+    Coverage(&'a coverage::Subject),
+    Gfx(&'a gfx::audit::Subject),
+    Change(&'a Change),
+    Manifests(&'a Checked),
+}
+
+fn parts(gate: &Gate) -> impl Iterator<Item = Part<'_>> {
+    let rows = gate.table.iter().map(Part::Row).chain(gate.linkage.iter().map(Part::Linkage));
+    let runtimes = gate.coverage.iter().map(Part::Coverage).chain(gate.gfx.iter().map(Part::Gfx));
+    rows.chain(runtimes).chain(gate.since.iter().map(Part::Change)).chain([Part::Manifests(&gate.checked)])
+}
+
 #[derive(Serialize)]
 struct Tool {
     name: &'static str,
@@ -45,9 +67,11 @@ impl Serialize for Subjects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Coverage(subjects) => subjects.serialize(serializer),
+            Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
             Self::Preflight(answer) => answer.devices.serialize(serializer),
+            Self::Gate(gate) => serializer.collect_seq(parts(gate)),
         }
     }
 }
@@ -61,12 +85,16 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         verdict: report.verdict(),
         target: match &report.subjects {
             Subjects::Gfx { target, .. } => target.as_ref(),
-            Subjects::Coverage(_) | Subjects::Linkage(_) | Subjects::Preflight(_) => None,
+            _ => None,
         },
         preflight: match &report.subjects {
             Subjects::Preflight(answer) => {
                 Some(Preflight { command: &answer.command, program: &answer.program, candidates: &answer.candidates, unknowns: &answer.unknowns })
             }
+            _ => None,
+        },
+        scanned: match &report.subjects {
+            Subjects::Consumers { scanned, .. } => Some(*scanned),
             _ => None,
         },
         subjects: &report.subjects,

@@ -1,18 +1,29 @@
 //! Reports: every format reads the same subjects and findings.
 //!
-//! [`json`] is the machine's, keys as in `docs/report.schema.json`; [`text`] is for people.
+//! [`json`] is the machine's, keys as in `docs/report.schema.json`; [`text`] is for people; the others are for what shows results to people: code
+//! scanning, test reports, annotations, comments, a page. A format of another program takes what it needs from the check's texts.
 
+mod fingerprint;
+pub mod github;
+mod gitlab;
+mod html;
 pub mod json;
+mod junit;
+mod markdown;
+mod sarif;
 pub mod text;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::consumers;
 use crate::coverage;
-use crate::finding::{self, Finding};
+use crate::finding::{self, Check, Finding};
+use crate::gate;
 use crate::gfx;
 use crate::linkage;
+use crate::manifest::Family;
 
 /// Version of the JSON report. Keys may be added within a version, never changed.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -24,7 +35,22 @@ pub enum Format {
     Text,
     /// For programs; see docs/report.schema.json.
     Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// `JUnit` XML, for test reports.
+    Junit,
+    /// GitHub workflow commands; in a step, the summary too.
+    Github,
+    /// Markdown, for comments and summaries.
+    Markdown,
+    /// GitLab code quality.
+    Gitlab,
+    /// One page with the coverage matrix, which needs no network.
+    Html,
 }
+
+/// Where the texts of all checks are, for the formats that show them; read only there.
+pub type Checks = fn() -> Vec<&'static Check>;
 
 /// The result of an audit as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -49,11 +75,31 @@ impl Verdict {
     }
 }
 
+/// How much `consumers` looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Files on disk.
+    pub files: usize,
+    /// ELF files, those inside containers included.
+    pub elf: usize,
+    /// Packages, tarballs and images that were opened.
+    pub containers: usize,
+}
+
 /// What was audited, one variant per kind of audit.
 #[derive(Debug)]
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Files that reach a runtime.
+    Consumers {
+        /// One per file that does, and per file that was named.
+        subjects: Vec<consumers::Subject>,
+        /// How much was looked at.
+        scanned: Scanned,
+        /// What they were held against.
+        shim: String,
+    },
     /// Shims and how they load.
     Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
@@ -65,6 +111,8 @@ pub enum Subjects {
     },
     /// A command and the runtimes that it could load.
     Preflight(Box<gfx::preflight::ask::Answer>),
+    /// All of them, of one configuration.
+    Gate(Box<gate::Gate>),
 }
 
 impl Subjects {
@@ -72,9 +120,35 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
             Self::Preflight(_) => "preflight",
+            Self::Gate(_) => "gate",
+        }
+    }
+
+    /// The files that were audited, in order.
+    pub fn files(&self) -> Vec<&str> {
+        match self {
+            Self::Coverage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
+            Self::Consumers { subjects, .. } => subjects.iter().map(|subject| subject.file.as_str()).collect(),
+            Self::Linkage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
+            Self::Gfx { subjects, .. } => subjects.iter().map(|subject| subject.library.file.as_str()).collect(),
+            Self::Preflight(answer) => vec![answer.program.as_str()],
+            Self::Gate(gate) => {
+                let shims = gate.linkage.iter().map(|subject| subject.file.as_str());
+                shims.chain(gate.coverage.iter().map(|subject| subject.file.as_str())).collect()
+            }
+        }
+    }
+
+    /// Audited runtimes, for the matrix.
+    fn coverage(&self) -> &[coverage::Subject] {
+        match self {
+            Self::Coverage(subjects) => subjects,
+            Self::Gate(gate) => &gate.coverage,
+            Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) => &[],
         }
     }
 }
@@ -90,13 +164,22 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Files that could not be audited; a report that leaves some out says so.
     pub unread: Vec<String>,
+    /// Families whose judgements the page shows; those inside the program where there are none.
+    pub families: Vec<Family>,
 }
 
 impl Report {
     /// Sorts the findings into report order.
     pub fn new(program: &'static str, subjects: Subjects, mut findings: Vec<Finding>, unread: Vec<String>) -> Self {
         finding::sort(&mut findings);
-        Self { program, subjects, findings, unread }
+        Self { program, subjects, findings, unread, families: Vec::new() }
+    }
+
+    /// Adds the families that the audit knew.
+    #[must_use]
+    pub fn with_families(mut self, families: Vec<Family>) -> Self {
+        self.families = families;
+        self
     }
 
     /// The result as one word: the answer about a target, or else what follows from the findings.
@@ -114,10 +197,16 @@ impl Report {
     }
 
     /// Writes it in one format.
-    pub fn write(&self, format: Format, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, format: Format, colour: bool, checks: Checks, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Json => json::write(self, out),
             Format::Text => text::write(self, text::Style { colour }, out),
+            Format::Sarif => sarif::write(self, checks, out),
+            Format::Junit => junit::write(self, checks, out),
+            Format::Github => github::write(self, out),
+            Format::Markdown => markdown::write(self, checks, out),
+            Format::Gitlab => gitlab::write(self, out),
+            Format::Html => html::write(self, checks, out),
         }
     }
 }

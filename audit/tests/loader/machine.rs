@@ -63,6 +63,7 @@ fn the_programs_of_this_machine() {
     }
     let (mut compared, mut objects, mut different) = (0, 0, Vec::new());
     let mut skipped = 0;
+    let mut largest = (0, std::time::Duration::ZERO);
     for file in all {
         let Ok(image) = Elf::open(&file) else { continue };
         // A library is asked through the loader itself, as `ldd` does; that makes it the program.
@@ -70,7 +71,10 @@ fn the_programs_of_this_machine() {
         let path = file.display().to_string();
         let mut request = Request { command: path.clone(), cpu: Some(cpu), ..Request::from_this_process() };
         request.environment.retain(|(name, _)| !name.starts_with("LD_"));
-        let Ok(resolution) = loader::resolve(&request) else {
+        let started = std::time::Instant::now();
+        let resolved = loader::resolve(&request);
+        let took = started.elapsed();
+        let Ok(resolution) = resolved else {
             skipped += 1;
             continue;
         };
@@ -87,6 +91,7 @@ fn the_programs_of_this_machine() {
         let mine = resolution.objects.iter().filter(|object| !matches!(object.how, How::Program | How::Interpreter));
         let order: Vec<_> = mine.map(|object| (object.name.clone(), object.path.clone())).collect();
         compared += 1;
+        largest = largest.max((order.len(), took));
         objects += real.len();
         let known: Vec<_> = real.iter().filter(|(_, path)| path != "not found").cloned().collect();
         if order != known || ours(&resolution) != real.iter().cloned().collect() {
@@ -97,6 +102,7 @@ fn the_programs_of_this_machine() {
         "{compared} programs compared, {objects} objects, {} different, {skipped} not compared (static, unknown or not started)",
         different.len()
     );
+    println!("the largest has {} objects, resolved in {:?} by this build", largest.0, largest.1);
     assert!(different.is_empty(), "{}", different.join("\n"));
     assert!(compared > 50, "only {compared} programs were compared");
 }

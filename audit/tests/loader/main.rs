@@ -4,4 +4,5 @@
 mod support;
 
 mod checklist;
+mod layouts;
 mod machine;

@@ -1,6 +1,8 @@
 //! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
 
+mod consumers;
 mod coverage;
+mod gate;
 mod gfx;
 mod linkage;
 mod preflight;
@@ -54,9 +56,11 @@ impl Style {
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+        Subjects::Consumers { subjects, scanned, shim } => consumers::write(subjects, scanned, shim, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Preflight(answer) => preflight::write(answer, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
+        Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }
     for file in &report.unread {
         writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;

@@ -1,0 +1,32 @@
+//! What is made from the arguments' own description: completion scripts and the manual pages.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use super::Result;
+use crate::cli::Cli;
+
+pub(super) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "vrocm-audit", &mut text);
+    io::stdout().write_all(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of the program, then one section of each command: a single file, so that one `man -l` shows all.
+pub(super) fn man() -> Result<ExitCode> {
+    let mut command = Cli::command();
+    command.build();
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut text)?;
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let page = clap_mangen::Man::new(sub.clone());
+        writeln!(text, ".SH \"VROCM-AUDIT {}\"", sub.get_name().to_uppercase())?;
+        page.render_description_section(&mut text)?;
+        page.render_options_section(&mut text)?;
+    }
+    io::stdout().write_all(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
