@@ -195,8 +195,11 @@ pub struct ManifestExports {
 
 /// Which GPU targets does a ROCm runtime know? Read from the file; nothing is run, and no GPU is needed.
 #[derive(Debug, Parser)]
-#[command(name = "gfx-scan", version, max_term_width = 110, after_help = GFX_EXAMPLES)]
+#[command(name = "gfx-scan", version, max_term_width = 110, after_help = GFX_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct GfxScan {
+    /// Another question than that of a library.
+    #[command(subcommand)]
+    pub command: Option<GfxCommand>,
     /// Runtime libraries (libhsa-runtime64.so.1, libamdhip64.so), or directories that hold some; without any, those in the usual places.
     #[arg(value_name = "LIB")]
     pub libraries: Vec<PathBuf>,
@@ -207,6 +210,51 @@ pub struct GfxScan {
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
+
+/// Other questions of `gfx-scan`.
+#[derive(Debug, Subcommand)]
+pub enum GfxCommand {
+    /// Does the runtime that a command would load know the GPU? Nothing is run.
+    #[command(after_help = PREFLIGHT_EXAMPLES)]
+    Preflight(Preflight),
+}
+
+/// Arguments of `gfx-scan preflight`.
+#[derive(Debug, Args)]
+pub struct Preflight {
+    /// The GPU: gfx942, gfx90a:xnack+. Without it and --config: the GPUs of this machine, from KFD.
+    #[arg(long, value_name = "gfxNNN", conflicts_with = "config")]
+    pub target: Option<String>,
+    /// A rocjitsu simulator configuration, or a `config_path` hand-over file.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A variable of the command's environment.
+    #[arg(long = "env", value_name = "K=V")]
+    pub variables: Vec<String>,
+    /// Start from an empty environment instead of this one.
+    #[arg(long)]
+    pub clear_env: bool,
+    /// Root file system of the command, such as an unpacked image.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Only warn: exit status 0 whatever comes out.
+    #[arg(long)]
+    pub warn_only: bool,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// The command and its arguments.
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub words: Vec<String>,
+}
+
+const PREFLIGHT_EXAMPLES: &str = "\
+Examples:
+  gfx-scan preflight --target gfx1250 -- ./train --epochs 3
+  gfx-scan preflight --config mi455x.json --root /images/rocm -- rocminfo
+  gfx-scan preflight --warn-only --env HSA_OVERRIDE_GFX_VERSION=11.0.0 -- ./train
+
+Exit status: 0 supported, 1 unsupported, 2 no such command or a malformed argument, 3 unknown.";
 
 const GFX_EXAMPLES: &str = "\
 Examples:

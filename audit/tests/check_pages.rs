@@ -11,7 +11,7 @@ use vrocm_audit::{consumers, coverage, gate, gfx, linkage, loader};
 fn all() -> impl Iterator<Item = &'static Check> {
     let rules = linkage::RULES.iter().map(|rule| &rule.check);
     let own = coverage::checks::ALL.into_iter().chain(consumers::checks::ALL).chain(gate::checks::ALL).chain(gfx::checks::ALL);
-    own.chain(rules).chain(loader::unknown::ALL)
+    own.chain(rules).chain(loader::unknown::ALL).chain(gfx::preflight::reasons::ALL)
 }
 
 fn pages() -> BTreeMap<String, String> {

@@ -18,7 +18,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("gfx", &["elf", "loader", "manifest", "code", "finding"]),
     ("consumers", &["elf", "loader", "manifest", "code", "finding"]),
     ("gate", &["coverage", "linkage", "gfx", "manifest", "finding"]),
-    ("report", &["gate", "consumers", "coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
+    ("report", &["loader", "gate", "consumers", "coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
     ("cli", &["report", "manifest", "gfx"]),
     ("commands", &["archive", "cli", "report", "gate", "consumers", "coverage", "linkage", "gfx", "manifest", "loader", "finding", "elf"]),
 ];

@@ -12,18 +12,20 @@ mod gfx;
 pub mod inputs;
 mod linkage;
 mod manifest;
+mod preflight;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::cli::{Cli, Command, GfxScan};
+use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
 use crate::finding::{self, Check};
 use crate::gate::checks as gate_checks;
 use crate::gfx::checks as gfx_checks;
+use crate::gfx::preflight::reasons;
 use crate::linkage::RULES;
 use crate::loader::unknown;
 use crate::report::{Format, Report, github};
@@ -59,7 +61,13 @@ pub fn run(cli: &Cli) -> ExitCode {
 
 /// Runs `gfx-scan`.
 pub fn run_gfx_scan(arguments: &GfxScan) -> ExitCode {
-    finish("gfx-scan", gfx::run(arguments))
+    match &arguments.command {
+        Some(GfxCommand::Preflight(preflight)) => {
+            let status = finish("gfx-scan", preflight::run(preflight));
+            if preflight.warn_only { ExitCode::SUCCESS } else { status }
+        }
+        None => finish("gfx-scan", gfx::run(arguments)),
+    }
 }
 
 /// Prints an error as one line; a closed pipe is nobody's error.
@@ -115,5 +123,5 @@ fn append_summary(report: &Report) -> Result<()> {
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let rules = RULES.iter().map(|rule| &rule.check);
     let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gate_checks::ALL).chain(gfx_checks::ALL);
-    own.chain(rules).chain(unknown::ALL)
+    own.chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }

@@ -14,6 +14,7 @@ pub mod doubts;
 pub mod identity;
 pub mod names;
 pub mod override_version;
+pub mod preflight;
 pub mod registry;
 pub mod release;
 pub mod table;

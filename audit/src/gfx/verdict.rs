@@ -31,6 +31,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The word itself.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Unsupported => "unsupported",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// Exit status of `gfx-scan`.
     pub fn exit_status(self) -> u8 {
         match self {

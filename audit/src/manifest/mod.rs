@@ -9,6 +9,7 @@
 
 pub mod acceptance;
 pub mod builds;
+pub mod devices;
 pub mod glibc;
 pub mod interposed;
 pub mod minors;

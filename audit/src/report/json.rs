@@ -7,7 +7,9 @@ use serde::{Serialize, Serializer};
 use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
 use crate::finding::Finding;
 use crate::gate::{Change, Checked, Gate, Row};
+use crate::gfx::preflight::decide::Candidate;
 use crate::gfx::verdict::Answer;
+use crate::loader::Unknown;
 use crate::{coverage, gfx, linkage};
 
 #[derive(Serialize)]
@@ -18,12 +20,23 @@ struct Document<'a> {
     verdict: Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a Answer>,
+    #[serde(flatten)]
+    preflight: Option<Preflight<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scanned: Option<Scanned>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     unread: &'a [String],
+}
+
+/// What `preflight` adds.
+#[derive(Serialize)]
+struct Preflight<'a> {
+    command: &'a [String],
+    program: &'a str,
+    candidates: &'a [Candidate],
+    unknowns: &'a [Unknown],
 }
 
 /// A subject of a gate, which says of what kind it is.
@@ -57,6 +70,7 @@ impl Serialize for Subjects {
             Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
+            Self::Preflight(answer) => answer.devices.serialize(serializer),
             Self::Gate(gate) => serializer.collect_seq(parts(gate)),
         }
     }
@@ -71,6 +85,12 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         verdict: report.verdict(),
         target: match &report.subjects {
             Subjects::Gfx { target, .. } => target.as_ref(),
+            _ => None,
+        },
+        preflight: match &report.subjects {
+            Subjects::Preflight(answer) => {
+                Some(Preflight { command: &answer.command, program: &answer.program, candidates: &answer.candidates, unknowns: &answer.unknowns })
+            }
             _ => None,
         },
         scanned: match &report.subjects {

@@ -109,6 +109,8 @@ pub enum Subjects {
         /// The answer of all together, where a target was asked for.
         target: Option<gfx::verdict::Answer>,
     },
+    /// A command and the runtimes that it could load.
+    Preflight(Box<gfx::preflight::ask::Answer>),
     /// All of them, of one configuration.
     Gate(Box<gate::Gate>),
 }
@@ -121,6 +123,7 @@ impl Subjects {
             Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
+            Self::Preflight(_) => "preflight",
             Self::Gate(_) => "gate",
         }
     }
@@ -132,6 +135,7 @@ impl Subjects {
             Self::Consumers { subjects, .. } => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Linkage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Gfx { subjects, .. } => subjects.iter().map(|subject| subject.library.file.as_str()).collect(),
+            Self::Preflight(answer) => vec![answer.program.as_str()],
             Self::Gate(gate) => {
                 let shims = gate.linkage.iter().map(|subject| subject.file.as_str());
                 shims.chain(gate.coverage.iter().map(|subject| subject.file.as_str())).collect()
@@ -144,7 +148,7 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } => &[],
+            Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) => &[],
         }
     }
 }
@@ -180,13 +184,15 @@ impl Report {
 
     /// The result as one word: the answer about a target, or else what follows from the findings.
     pub fn verdict(&self) -> Verdict {
-        match &self.subjects {
-            Subjects::Gfx { target: Some(answer), .. } => match answer.verdict {
-                gfx::verdict::Verdict::Supported => Verdict::Supported,
-                gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
-                gfx::verdict::Verdict::Unknown => Verdict::Unknown,
-            },
-            _ => Verdict::of(&self.findings),
+        let answer = match &self.subjects {
+            Subjects::Gfx { target: Some(answer), .. } => answer.verdict,
+            Subjects::Preflight(answer) => answer.verdict,
+            _ => return Verdict::of(&self.findings),
+        };
+        match answer {
+            gfx::verdict::Verdict::Supported => Verdict::Supported,
+            gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
+            gfx::verdict::Verdict::Unknown => Verdict::Unknown,
         }
     }
 

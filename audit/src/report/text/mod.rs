@@ -5,6 +5,7 @@ mod coverage;
 mod gate;
 mod gfx;
 mod linkage;
+mod preflight;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -57,6 +58,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
         Subjects::Consumers { subjects, scanned, shim } => consumers::write(subjects, scanned, shim, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
+        Subjects::Preflight(answer) => preflight::write(answer, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
         Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }

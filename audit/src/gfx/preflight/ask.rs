@@ -1,0 +1,277 @@
+//! The one bounded, blocking call: a command with its environment and devices in, a verdict with its reason out. Nothing is run.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::decide::{self, Candidate, DeviceVerdict};
+use super::device::{self, Device, Version};
+use super::{python, reasons};
+use crate::elf::Elf;
+use crate::finding::Check;
+use crate::gfx::override_version;
+use crate::gfx::target::{Features, Name, Target};
+use crate::gfx::verdict::{Answer as Judged, Verdict};
+use crate::gfx::{self, Library};
+use crate::loader::{self, Found, Linking, Request, Resolution, Unknown};
+
+/// Names of the two runtimes as programs ask for them, without a version.
+pub const LIBRARIES: [&str; 2] = ["libhsa-runtime64", "libamdhip64"];
+/// What a `dlopen` of a runtime asks for.
+const OPENED: [&str; 6] =
+    ["libhsa-runtime64.so.1", "libhsa-runtime64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+/// Variables that put other devices in place of KFD's, when not empty.
+const MODELS: [&str; 4] = ["HSA_MODEL_TOPOLOGY", "HSA_MODEL_LIB", "HSA_ENABLE_DTIF", "HSA_ENABLE_DXG_DETECTION"];
+
+/// A device that the workload will be shown.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// As the kernel describes it.
+    pub device: Device,
+    /// The name that was asked for, where it was one: it may have features, or be a generic's.
+    pub name: Option<Name>,
+}
+
+impl Wanted {
+    /// A target by its name.
+    pub fn named(name: Name) -> Self {
+        let gfx_target_version = match name {
+            Name::Target(target) => device::pack(target.triple),
+            Name::Generic(_) => 0,
+        };
+        Self { device: Device { from: "--target".into(), node: None, gfx_target_version, device_id: None }, name: Some(name) }
+    }
+
+    /// What to call it.
+    pub fn id(&self) -> String {
+        let packed = self.device.gfx_target_version;
+        match (self.name, device::named(packed / 10_000, packed / 100 % 100, packed % 100)) {
+            (Some(name), _) => name.to_string(),
+            (None, Version::Target(triple)) if packed != 0 => triple.to_string(),
+            _ => self.device.device_id.map_or("a device without a version".into(), |id| format!("device 0x{id:04x}")),
+        }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    /// The command as given.
+    pub command: Vec<String>,
+    /// The program that would run.
+    pub program: String,
+    /// The runtimes that it could load, for each device.
+    pub candidates: Vec<Candidate>,
+    /// One verdict a device.
+    pub devices: Vec<DeviceVerdict>,
+    /// All together.
+    pub verdict: Verdict,
+    /// Why there is no answer, if there is none.
+    pub unknowns: Vec<Unknown>,
+    /// What to say before the workload starts.
+    pub notice: Option<String>,
+}
+
+/// Asks. An error means that the command does not start at all.
+pub fn ask(request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error> {
+    let resolution = loader::resolve(request)?;
+    let environment = environment(request);
+    let mut unknowns = resolution.unknowns.clone();
+    unknowns.extend(resolution.failures.iter().map(|failure| Unknown::new(&reasons::NO_START, failure.name.as_str(), failure.problem.as_str())));
+    unknowns.extend(variables(&environment, wanted));
+    let runtimes = runtimes(&resolution, &environment, &mut unknowns);
+    let mut scanned = HashMap::new();
+    let mut candidates = Vec::new();
+    for wanted in wanted {
+        for runtime in &runtimes {
+            candidates.extend(candidate(runtime, wanted, &environment, &mut scanned, &mut unknowns));
+        }
+    }
+    unknowns.dedup();
+    let devices: Vec<_> = wanted.iter().map(|wanted| decide::device(&wanted.id(), &wanted.device.from, &candidates, &unknowns)).collect();
+    let verdict = decide::together(&devices, &mut unknowns);
+    let notice = decide::notice(&devices, &candidates);
+    let command = std::iter::once(&request.command).chain(&request.arguments).cloned().collect();
+    Ok(Answer { command, program: resolution.program, candidates, devices, verdict, unknowns, notice })
+}
+
+/// Asks equal questions once: the ranks of a job differ in variables that no loader and no runtime reads.
+#[derive(Debug, Default)]
+pub struct Memory {
+    answers: HashMap<String, Result<Answer, loader::Error>>,
+}
+
+impl Memory {
+    /// Asks, or remembers.
+    pub fn ask(&mut self, request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error> {
+        let relevant = |name: &str| {
+            ["LD_", "HSA_", "GLIBC_"].iter().any(|prefix| name.starts_with(prefix)) || ["PATH", "VIRTUAL_ENV", "PYTHONPATH"].contains(&name)
+        };
+        let mut variables: Vec<_> = request.environment.iter().filter(|(name, _)| relevant(name)).collect();
+        variables.sort();
+        let key = format!("{:?}", (&request.root, &request.command, &request.arguments, &request.cwd, &request.preloads, variables, wanted));
+        self.answers.entry(key).or_insert_with(|| ask(request, wanted)).clone()
+    }
+
+    /// How many different questions were asked.
+    pub fn asked(&self) -> usize {
+        self.answers.len()
+    }
+}
+
+/// The environment, with what an `env` in front of the program adds.
+fn environment(request: &Request) -> Vec<(String, String)> {
+    let mut all = request.environment.clone();
+    if Path::new(&request.command).file_name().is_some_and(|name| name == "env") {
+        all.extend(request.arguments.iter().filter_map(|word| word.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    all
+}
+
+/// Variables that forbid an answer.
+fn variables(environment: &[(String, String)], wanted: &[Wanted]) -> Vec<Unknown> {
+    let mut found = Vec::new();
+    let no_node = wanted.iter().any(|wanted| wanted.device.node.is_none());
+    for (name, value) in environment {
+        let check: Option<&Check> = match name.as_str() {
+            "HSA_TOOLS_LIB" if !value.is_empty() => Some(&reasons::TOOLS),
+            name if MODELS.contains(&name) && !value.is_empty() => Some(&reasons::MODEL),
+            name if no_node && override_version::node(name).flatten().is_some() => Some(&reasons::OVERRIDE_NODE),
+            _ => None,
+        };
+        found.extend(check.map(|check| Unknown::new(check, name.as_str(), format!("{name}={value}"))));
+    }
+    found
+}
+
+/// A file that may be a runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Runtime {
+    pub(super) path: String,
+    pub(super) file: PathBuf,
+    pub(super) how: String,
+    pub(super) linked: bool,
+}
+
+/// Runtimes of every set of objects; where there is no ROCr in one, also what the program might open.
+fn runtimes(resolution: &Resolution, environment: &[(String, String)], unknowns: &mut Vec<Unknown>) -> Vec<Runtime> {
+    let mut found: Vec<Runtime> = Vec::new();
+    let mut add = |runtime: Runtime| {
+        if !found.iter().any(|known| known.file == runtime.file) {
+            found.push(runtime);
+        }
+    };
+    let is = |name: &str, library: &str| name.rsplit('/').next().is_some_and(|name| name.starts_with(library));
+    let mut linked = true;
+    for set in resolution.sets() {
+        let mut has_rocr = false;
+        for object in set {
+            let named = |library: &str| object.soname.as_deref().is_some_and(|name| is(name, library)) || is(&object.path, library);
+            if LIBRARIES.into_iter().any(named) {
+                has_rocr |= named(LIBRARIES[0]);
+                add(Runtime { path: object.path.clone(), file: object.file.clone(), how: object.rule.clone(), linked: true });
+            }
+        }
+        linked &= has_rocr;
+    }
+    if linked {
+        return found;
+    }
+    let how = if resolution.linking == Linking::Static {
+        "is static: no loader, no libraries"
+    } else {
+        "links no libhsa-runtime64; it may open one while it runs"
+    };
+    unknowns.push(Unknown::new(&reasons::NOT_LINKED, resolution.program.as_str(), format!("{} {how}", resolution.program)));
+    if resolution.linking == Linking::Glibc {
+        for name in OPENED {
+            for answer in resolution.search(name, 0) {
+                if let Found::File { path, rule, .. } = answer {
+                    let file = resolution.file(&path);
+                    add(Runtime { path, file, how: format!("if the program opens {name}: {rule}"), linked: false });
+                }
+            }
+        }
+    }
+    python::packages(resolution, environment).into_iter().for_each(add);
+    found
+}
+
+type Scanned = HashMap<PathBuf, Result<(Elf, Library), String>>;
+
+fn candidate(
+    runtime: &Runtime,
+    wanted: &Wanted,
+    environment: &[(String, String)],
+    scanned: &mut Scanned,
+    unknowns: &mut Vec<Unknown>,
+) -> Option<Candidate> {
+    let read = |file: &PathBuf| {
+        let image = Elf::open(file).map_err(|error| error.to_string())?;
+        let library = gfx::scan(&image).map_err(|error| error.to_string())?;
+        Ok((image, library))
+    };
+    let result = scanned.entry(runtime.file.clone()).or_insert_with(|| read(&runtime.file));
+    let (image, library) = match result {
+        Ok((image, library)) => (image, library),
+        Err(problem) => {
+            if runtime.linked {
+                unknowns.push(Unknown::new(&reasons::RUNTIME, runtime.path.as_str(), problem.as_str()));
+            }
+            return None;
+        }
+    };
+    let release = library.release.as_ref().map(|release| release.version.clone());
+    let answers: Vec<Judged> = match names(wanted, environment, release.as_deref()) {
+        Ok(names) => names.into_iter().filter_map(|name| library.answer(image, name).ok()).collect(),
+        Err(unknown) => {
+            unknowns.push(unknown);
+            Vec::new()
+        }
+    };
+    let first = answers.first();
+    let agree = first.filter(|first| answers.iter().all(|answer| answer.verdict == first.verdict));
+    let id = wanted.id();
+    if runtime.linked
+        && let Some(answer) = agree.or(first)
+        && (agree.is_none() || answer.verdict == Verdict::Unknown)
+    {
+        unknowns.push(Unknown::new(&reasons::RUNTIME, runtime.path.as_str(), format!("{}: {}", answer.reason.word(), answer.message)));
+    }
+    Some(Candidate {
+        runtime: runtime.path.clone(),
+        how: runtime.how.clone(),
+        layer: library.identity,
+        linked: runtime.linked,
+        taken_for: agree.filter(|answer| answer.id != id).map(|answer| answer.id.clone()),
+        device: id,
+        release,
+        registers: library.registry.as_ref().map(|registry| registry.targets.len()),
+        verdict: agree.map_or(Verdict::Unknown, |answer| answer.verdict),
+        reason: agree.map_or("unknown", |answer| answer.reason.word()),
+        message: agree.map_or_else(|| "no single version that it would be asked for".into(), |answer| answer.message.clone()),
+    })
+}
+
+/// The names that a runtime of this release may be asked for.
+fn names(wanted: &Wanted, environment: &[(String, String)], release: Option<&str>) -> Result<Vec<Name>, Unknown> {
+    let overridden = environment.iter().any(|(name, _)| override_version::node(name) == Some(None));
+    if let Some(name) = wanted.name.filter(|name| !overridden || matches!(name, Name::Generic(_))) {
+        return Ok(vec![name]);
+    }
+    let from = wanted.device.from.as_str();
+    let versions =
+        device::versions(&wanted.device, environment, release).map_err(|error| Unknown::new(&reasons::RUNTIME, from, error.to_string()))?;
+    versions
+        .into_iter()
+        .map(|version| match version {
+            Version::Target(triple) => Ok(Name::Target(Target { triple, features: Features::default() })),
+            Version::Refused => Err(Unknown::new(&reasons::OVERRIDE_REFUSED, override_version::VARIABLE, "hsa_init fails, with a message")),
+            Version::Odd(major, minor, step) => {
+                Err(Unknown::new(&reasons::ODD_VERSION, from, format!("{major}.{minor}.{step} is no target's version")))
+            }
+            Version::None => Err(Unknown::new(&reasons::ODD_VERSION, from, "the device has no version")),
+        })
+        .collect()
+}

@@ -1,0 +1,15 @@
+//! Before a workload starts: which devices it will be shown, which runtime it would load, and whether that one knows them.
+//!
+//! A supervisor calls [`ask::ask`] off its event loop, or [`ask::Memory`] where many processes start alike, and prints [`ask::Answer::notice`].
+//!
+//! Reading order: [`dialect`], [`simulator`], [`topology`] (where a target comes from), [`device`] (what the thunk makes of it), `python`
+//! (runtimes in packages), [`ask`] (the probe), [`decide`] (the verdict, and whether to speak), [`reasons`] (why there is none).
+
+pub mod ask;
+pub mod decide;
+pub mod device;
+pub mod dialect;
+mod python;
+pub mod reasons;
+pub mod simulator;
+pub mod topology;

@@ -1,0 +1,216 @@
+//! rocjitsu's simulator configuration: which devices the emulated machine shows.
+//!
+//! Read: `vm.gpu.device` (one or a list, at each of the three steps), and `dbt_guest` of an enabled guest with the host devices beneath it.
+//! Fields that are not known are passed over, as rocjitsu does. A `config_path` hand-over file is followed: first line, one CR at its end
+//! removed, nothing else trimmed.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::device::Device;
+use super::dialect::{self, LARGEST};
+use super::topology;
+
+/// File name of the hand-over file.
+const HAND_OVER: &str = "config_path";
+
+/// Why a configuration names no target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", file.display())]
+pub struct BadConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it, with the field or the place.
+    pub problem: String,
+}
+
+fn bad(file: &Path, problem: impl Into<String>) -> BadConfig {
+    BadConfig { file: file.to_owned(), problem: problem.into() }
+}
+
+/// The devices of a configuration, or of the one that a hand-over file (a file called `config_path`) names. `sysfs` is where a guest on real
+/// hardware finds its hosts. Never empty.
+pub fn devices(file: &Path, sysfs: &[&Path]) -> Result<Vec<Device>, BadConfig> {
+    let file = if file.file_name().is_some_and(|name| name == HAND_OVER) { handed_over(file)? } else { file.to_owned() };
+    let value = read(&file)?;
+    let mut devices = own(&value, &file)?;
+    if let Some(guest) = value.get("dbt_guest").filter(|guest| guest.get("enabled").and_then(dialect::unsigned).is_some_and(|on| on != 0)) {
+        devices = guest_and_hosts(guest, &file, devices, sysfs)?;
+    }
+    if devices.is_empty() {
+        return Err(bad(&file, "vm.gpu.device is missing: it describes no device"));
+    }
+    Ok(devices)
+}
+
+/// What a hand-over file names. Relative paths are beside it.
+fn handed_over(file: &Path) -> Result<PathBuf, BadConfig> {
+    let text = text(file)?;
+    let line = text.split('\n').next().unwrap_or_default();
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    if line.is_empty() {
+        return Err(bad(file, "its first line is empty: it hands over no configuration"));
+    }
+    Ok(beside(file, Path::new(line)))
+}
+
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    file.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
+}
+
+fn text(file: &Path) -> Result<String, BadConfig> {
+    let problem = |error: std::io::Error| bad(file, error.to_string());
+    // A FIFO would block in open(2).
+    if !std::fs::metadata(file).map_err(problem)?.is_file() {
+        return Err(bad(file, "is no regular file"));
+    }
+    let mut text = String::new();
+    File::open(file).map_err(problem)?.take(LARGEST as u64 + 1).read_to_string(&mut text).map_err(problem)?;
+    Ok(text)
+}
+
+fn read(file: &Path) -> Result<Value, BadConfig> {
+    let text = text(file)?;
+    dialect::parse(text.strip_prefix('\u{feff}').unwrap_or(&text)).map_err(|error| bad(file, error.to_string()))
+}
+
+/// An object, or each of a list.
+fn each(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// The devices under `vm.gpu.device`.
+fn own(value: &Value, file: &Path) -> Result<Vec<Device>, BadConfig> {
+    let step = |values: Vec<&'_ Value>, field: &str| -> Vec<Value> {
+        values.into_iter().filter_map(|value| value.get(field)).flat_map(each).cloned().collect()
+    };
+    let (vms, mut level) = (step(vec![value], "vm"), Vec::new());
+    for field in ["gpu", "device"] {
+        level = step(if field == "gpu" { vms.iter().collect() } else { level.iter().collect() }, field);
+    }
+    let several = level.len() > 1;
+    let name = |index: usize| if several { format!("vm.gpu.device[{index}]") } else { "vm.gpu.device".into() };
+    level.iter().enumerate().map(|(index, value)| device(value, file, &name(index))).collect()
+}
+
+fn device(value: &Value, file: &Path, field: &str) -> Result<Device, BadConfig> {
+    let number = |key: &str| match value.get(key) {
+        None => Ok(None),
+        Some(number) => dialect::unsigned(number).map(Some).ok_or_else(|| bad(file, format!("{field}.{key} is no unsigned number"))),
+    };
+    let version = number("gfx_target_version")?.unwrap_or(0);
+    let gfx_target_version = u32::try_from(version).map_err(|_| bad(file, format!("{field}.gfx_target_version is {version}, beyond 32 bits")))?;
+    if gfx_target_version == 0 {
+        return Err(bad(file, format!("{field}.gfx_target_version is missing or 0: the device has no target")));
+    }
+    let device_id = number("device_id")?.and_then(|id| u16::try_from(id).ok());
+    Ok(Device { from: format!("{} {field}", file.display()), node: None, gfx_target_version, device_id })
+}
+
+/// An enabled guest shows its own device beside those of the hosts: the simulator's, or this machine's.
+fn guest_and_hosts(guest: &Value, file: &Path, own: Vec<Device>, sysfs: &[&Path]) -> Result<Vec<Device>, BadConfig> {
+    let mut devices = Vec::new();
+    let shown = guest.get("guest_device").ok_or_else(|| bad(file, "dbt_guest is enabled and dbt_guest.guest_device is missing"))?;
+    devices.push(device(shown, file, "dbt_guest.guest_device")?);
+    let simulated = match guest.get("execution_backend") {
+        Some(Value::String(name)) => name == "simulator" || name == "1",
+        Some(number) => dialect::unsigned(number) == Some(1),
+        None => false,
+    };
+    let named = guest.get("simulator_config").and_then(Value::as_str).filter(|path| !path.is_empty());
+    match (simulated, named) {
+        (false, Some(_)) => return Err(bad(file, "dbt_guest.simulator_config is set and the backend is no simulator, which rocjitsu refuses")),
+        (false, None) => {
+            devices.extend(topology::devices(sysfs).map_err(|error| bad(file, format!("the guest runs on real hardware, and {error}")))?);
+        }
+        (true, None) => devices.extend(own),
+        (true, Some(path)) => {
+            let host = beside(file, Path::new(path));
+            devices.extend(self::own(&read(&host)?, &host)?);
+        }
+    }
+    Ok(devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::devices;
+
+    fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+
+    fn versions(file: &Path) -> Result<Vec<u32>, String> {
+        devices(file, &[]).map(|devices| devices.iter().map(|device| device.gfx_target_version).collect()).map_err(|error| error.to_string())
+    }
+
+    const PLAIN: &str =
+        "// an MI300X\n{ vm: { gpu: { device: { gfx_target_version: 90402, revision_id: 1, num_sdma_queues_per_engine: 8, }, }, }, topology: {}, }";
+
+    #[test]
+    fn c8_c9_a_config_with_comments_and_fields_of_newer_kinds() {
+        let dir = tempfile::tempdir().expect("a folder");
+        assert_eq!(versions(&write(dir.path(), "a.json", PLAIN)), Ok(vec![90402]));
+        for (text, problem) in [
+            ("{", "line 1, column 2"),
+            ("{}", "vm.gpu.device"),
+            ("{vm:{gpu:{device:{}}}}", "gfx_target_version is missing or 0"),
+            ("{vm:{gpu:{device:{gfx_target_version:'x'}}}}", "no unsigned number"),
+        ] {
+            let said = versions(&write(dir.path(), "b.json", text)).expect_err(text);
+            assert!(said.contains(problem) && said.contains("b.json"), "{said}");
+        }
+        assert!(versions(&dir.path().join("absent.json")).is_err());
+        assert!(versions(dir.path()).expect_err("a folder").contains("regular file"));
+    }
+
+    #[test]
+    fn several_devices_make_a_set() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let text = "{vm:{gpu:[{device:{gfx_target_version:90402}},{device:{gfx_target_version:0x1d6b4}}]}}";
+        assert_eq!(versions(&write(dir.path(), "a.json", text)), Ok(vec![90402, 120_500]));
+    }
+
+    #[test]
+    fn c18_an_enabled_guest_shows_itself_and_its_hosts() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let guest = |rest: &str| {
+            format!("{{dbt_guest:{{guest_device:{{gfx_target_version:120500}},{rest}}}, vm:{{gpu:{{device:{{gfx_target_version:90402}}}}}}}}")
+        };
+        let ask = |rest: &str| versions(&write(dir.path(), "a.json", &guest(rest)));
+        assert_eq!(ask("enabled:true,execution_backend:'simulator'"), Ok(vec![120_500, 90402]));
+        assert_eq!(ask("enabled:false,execution_backend:'simulator'"), Ok(vec![90402]));
+        write(dir.path(), "host.json", "{vm:{gpu:{device:{gfx_target_version:110000}}}}");
+        assert_eq!(
+            ask("enabled:1,execution_backend:1,simulator_config:'host.json'"),
+            Ok(vec![120_500, 110_000]),
+            "a relative path is beside the file"
+        );
+        assert!(ask("enabled:1,execution_backend:'hardware',simulator_config:'host.json'").is_err());
+        assert!(ask("enabled:1,execution_backend:'hardware'").expect_err("no KFD here").contains("real hardware"));
+    }
+
+    #[test]
+    fn c19_the_hand_over_file_keeps_spaces_and_drops_one_cr() {
+        let dir = tempfile::tempdir().expect("a folder");
+        write(dir.path(), " a b ", PLAIN);
+        let hand = |text: &str| versions(&write(dir.path(), "config_path", text));
+        assert_eq!(hand(" a b \r\n38144\n"), Ok(vec![90402]));
+        assert_eq!(hand(" a b "), Ok(vec![90402]));
+        assert!(hand("a b\n").is_err(), "nothing else is trimmed");
+        assert!(hand(" a b \r\r\n").is_err(), "one CR, not two");
+        assert!(hand("").expect_err("empty").contains("first line is empty"));
+        assert!(hand("\n a b ").is_err());
+        assert!(versions(&dir.path().join("x/config_path")).is_err());
+    }
+}
