@@ -24,6 +24,9 @@ pub enum Command {
     /// Whether a shim loads everywhere, and what it imposes on every process.
     #[command(after_help = LINKAGE_EXAMPLES)]
     Linkage(Linkage),
+    /// What the machine code of a runtime says about each export, against the manifest.
+    #[command(after_help = EVIDENCE_EXAMPLES)]
+    Evidence(Evidence),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
     /// Lists and judgements inside the program.
@@ -95,6 +98,28 @@ pub struct Linkage {
     pub format: Format,
 }
 
+const EVIDENCE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit evidence libamdhip64.so.7
+  vrocm-audit evidence /opt/rocm/lib --format json       bodies, ways and addresses of every export
+
+Nothing is run. An export of which nothing is seen may allocate all the same.
+Exit status: 0 no finding denies, 1 at least one does, 2 no audit was possible.";
+
+/// Arguments of `evidence`.
+#[derive(Debug, Args)]
+pub struct Evidence {
+    /// Runtime libraries, or directories that hold some.
+    #[arg(value_name = "RUNTIME", required = true)]
+    pub runtimes: Vec<PathBuf>,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
@@ -108,6 +133,16 @@ pub struct Explain {
 pub enum Manifest {
     /// Writes the export list of a known build, as kept under manifests/<family>/exports/.
     Exports(ManifestExports),
+    /// Proposes an entry for each export that no manifest knows, with what the machine code says; a person decides.
+    Add(ManifestAdd),
+}
+
+/// Arguments of `manifest add`.
+#[derive(Debug, Args)]
+pub struct ManifestAdd {
+    /// The runtime library.
+    #[arg(value_name = "RUNTIME")]
+    pub runtime: PathBuf,
 }
 
 /// Arguments of `manifest exports`.

@@ -12,8 +12,9 @@
 //! 6. [`coverage`]: everything a runtime exports, minus what a shim interposes.
 //! 7. [`gfx`]: which GPU targets a runtime knows.
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
-//! 9. [`report`]: the same findings for people and for programs.
-//! 10. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 9. [`evidence`]: what a runtime's machine code says of its exports.
+//! 10. [`report`]: the same findings for people and for programs.
+//! 11. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod code;
 pub mod commands;
 pub mod coverage;
 pub mod elf;
+pub mod evidence;
 pub mod finding;
 pub mod gfx;
 pub mod linkage;

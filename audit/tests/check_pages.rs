@@ -5,11 +5,11 @@ use std::path::Path;
 use std::{env, fs};
 
 use vrocm_audit::finding::{Check, page};
-use vrocm_audit::{coverage, gfx, linkage};
+use vrocm_audit::{coverage, evidence, gfx, linkage};
 
 /// Every check of every audit. A new audit adds its registry here.
 fn all() -> impl Iterator<Item = &'static Check> {
-    coverage::checks::ALL.into_iter().chain(gfx::checks::ALL).chain(linkage::RULES.iter().map(|rule| &rule.check))
+    coverage::checks::ALL.into_iter().chain(evidence::checks::ALL).chain(gfx::checks::ALL).chain(linkage::RULES.iter().map(|rule| &rule.check))
 }
 
 fn pages() -> BTreeMap<String, String> {

@@ -13,11 +13,12 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("code", &["elf"]),
     ("loader", &["elf", "manifest"]),
     ("coverage", &["elf", "loader", "manifest", "code", "finding"]),
+    ("evidence", &["elf", "loader", "manifest", "code", "finding"]),
     ("linkage", &["elf", "loader", "manifest", "code", "finding"]),
     ("gfx", &["elf", "loader", "manifest", "code", "finding"]),
-    ("report", &["coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
+    ("report", &["coverage", "evidence", "linkage", "gfx", "manifest", "finding", "elf"]),
     ("cli", &["report", "manifest", "gfx"]),
-    ("commands", &["cli", "report", "coverage", "linkage", "gfx", "manifest", "loader", "finding", "elf"]),
+    ("commands", &["cli", "report", "coverage", "evidence", "linkage", "gfx", "manifest", "loader", "finding", "elf"]),
 ];
 
 /// Longest file of the library that is still one idea, in lines.

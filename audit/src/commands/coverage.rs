@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{OWN_SHIM, Result, deliver, inputs};
+use super::{OWN_SHIM, Result, deliver, evidence, inputs};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
@@ -42,12 +42,15 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
 
     let mut unread = Vec::new();
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
-    let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
+    let (subjects, mut findings) = coverage::audit(&runtimes, &shim, &context);
+    if !arguments.runtimes.is_empty() {
+        evidence::weigh(&runtimes, &families, &table, &mut findings);
+    }
     deliver(Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread), arguments.format)
 }
 
 /// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.
-fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
+pub(super) fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
     let mut families = Family::embedded()?;
     for folder in folders {
         let mut found = Vec::new();

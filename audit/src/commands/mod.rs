@@ -4,6 +4,7 @@
 //! line each, as `program: file: what`.
 
 mod coverage;
+mod evidence;
 mod explain;
 mod gfx;
 pub mod inputs;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, GfxScan};
 use crate::coverage::checks as coverage_checks;
+use crate::evidence::checks as evidence_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
 use crate::linkage::RULES;
@@ -33,6 +35,7 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
         Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Evidence(arguments) => evidence::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Linkage(arguments) => linkage::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
@@ -85,5 +88,5 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
+    coverage_checks::ALL.into_iter().chain(evidence_checks::ALL).chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
 }

@@ -9,6 +9,7 @@
 
 pub mod acceptance;
 pub mod glibc;
+pub mod hints;
 pub mod interposed;
 pub mod minors;
 pub mod schema;
@@ -19,6 +20,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use acceptance::{Acceptance, Acceptances};
+pub use hints::Hints;
 pub use interposed::{Interposed, InterposedList};
 pub use schema::{Action, BadManifest, Class, ExportList, Judgement, KnownBuild, Release, Row, Size};
 pub use table::{ClassRule, ClassTable};
@@ -30,6 +32,7 @@ struct Embedded {
     name: &'static str,
     family: &'static str,
     classes: &'static str,
+    evidence: Option<&'static str>,
     rows: &'static [Row],
     builds: &'static [KnownBuild],
 }
@@ -73,6 +76,7 @@ pub struct Family {
     rows: &'static [Row],
     classes: &'static str,
     classes_file: String,
+    hints: Option<(String, &'static str)>,
     /// Known builds, oldest release first.
     pub builds: &'static [KnownBuild],
 }
@@ -100,6 +104,7 @@ impl Family {
                     rows: family.rows,
                     classes: family.classes,
                     classes_file: format!("manifests/{}/classes.json", family.name),
+                    hints: family.evidence.map(|text| (format!("manifests/{}/evidence.json", family.name), text)),
                     builds: family.builds,
                 })
             })
@@ -119,6 +124,8 @@ impl Family {
         let identity = read_identity(&file, text)?;
         let (classes_file, classes) = read(&folder.join("classes.json"))?;
         let rows = schema::rows(&classes_file, classes)?.leak();
+        let hints = folder.join("evidence.json");
+        let hints = if hints.is_file() { Some(read(&hints)?) } else { None };
         let mut paths: Vec<_> = std::fs::read_dir(folder.join("exports")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         paths.sort();
         let mut builds = Vec::new();
@@ -127,7 +134,7 @@ impl Family {
             builds.push(schema::known_build(&file, text)?);
         }
         builds.sort_by_key(|build| build.release);
-        Ok(Self { identity, rows, classes, classes_file, builds: builds.leak() })
+        Ok(Self { identity, rows, classes, classes_file, hints, builds: builds.leak() })
     }
 
     /// The family's name.
@@ -150,6 +157,11 @@ impl Family {
         let Some(row) = self.row(name) else { return Ok(None) };
         let (from, to) = (row.span.0 as usize, row.span.1 as usize);
         Rules { file: &self.classes_file }.parse(&self.classes[from..to]).map(Some)
+    }
+
+    /// What reading the machine code starts from, where the family says so.
+    pub fn hints(&self) -> Result<Option<Hints>, BadManifest> {
+        self.hints.as_ref().map(|(file, text)| Hints::read(file, text)).transpose()
     }
 
     /// The class of an export in a release.

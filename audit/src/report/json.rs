@@ -32,6 +32,7 @@ impl Serialize for Subjects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Coverage(subjects) => subjects.serialize(serializer),
+            Self::Evidence(subjects) => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
         }
@@ -47,7 +48,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         verdict: report.verdict(),
         target: match &report.subjects {
             Subjects::Gfx { target, .. } => target.as_ref(),
-            Subjects::Coverage(_) | Subjects::Linkage(_) => None,
+            Subjects::Coverage(_) | Subjects::Evidence(_) | Subjects::Linkage(_) => None,
         },
         subjects: &report.subjects,
         findings: &report.findings,

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::coverage;
+use crate::evidence;
 use crate::finding::{self, Finding};
 use crate::gfx;
 use crate::linkage;
@@ -54,6 +55,8 @@ impl Verdict {
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Runtimes and what their machine code says.
+    Evidence(Vec<evidence::Subject>),
     /// Shims and how they load.
     Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
@@ -70,6 +73,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Evidence(_) => "evidence",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
         }

@@ -1,6 +1,7 @@
 //! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
 
 mod coverage;
+mod evidence;
 mod gfx;
 mod linkage;
 
@@ -53,6 +54,7 @@ impl Style {
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+        Subjects::Evidence(subjects) => evidence::write(subjects, &report.findings, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
     }
