@@ -9,6 +9,10 @@ use std::{env, fs};
 mod schema;
 
 #[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
+#[path = "../src/manifest/builds.rs"]
+mod builds;
+
+#[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
 #[path = "../src/manifest/glibc.rs"]
 mod glibc;
 
@@ -17,6 +21,7 @@ pub fn write() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../manifests");
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=src/manifest/schema.rs");
+    println!("cargo::rerun-if-changed=src/manifest/builds.rs");
     println!("cargo::rerun-if-changed=src/manifest/glibc.rs");
     check_glibc(&root);
     let mut families: Vec<PathBuf> =
@@ -67,7 +72,7 @@ fn write_family(code: &mut String, folder: &Path) {
             let path = entry.expect("readable").path();
             let file = format!("manifests/{name}/exports/{}", path.file_name().expect("a file").to_string_lossy());
             let text = fs::read_to_string(&path).unwrap_or_else(|error| fail(&format!("{file}: {error}")));
-            schema::known_build(&file, &text).unwrap_or_else(|bad| fail(&bad.to_string()))
+            builds::known_build(&file, &text).unwrap_or_else(|bad| fail(&bad.to_string()))
         })
         .collect();
     builds.sort_by_key(|build| build.release);

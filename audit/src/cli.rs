@@ -21,6 +21,9 @@ pub enum Command {
     /// Everything a runtime exports, classified, minus what the shim interposes.
     #[command(after_help = COVERAGE_EXAMPLES)]
     Coverage(Coverage),
+    /// Which files reach a GPU runtime, and which of them slip past the shim.
+    #[command(after_help = CONSUMERS_EXAMPLES)]
+    Consumers(Consumers),
     /// Whether a shim loads everywhere, and what it imposes on every process.
     #[command(after_help = LINKAGE_EXAMPLES)]
     Linkage(Linkage),
@@ -115,6 +118,36 @@ pub struct Evidence {
     /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
     #[arg(long, value_name = "DIR")]
     pub manifests: Vec<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const CONSUMERS_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit consumers /usr /opt                        every ELF file below, and packages among them
+  vrocm-audit consumers hashcat_7.1.2_amd64.deb torch.whl --shim libvrocm.so
+  vrocm-audit consumers image.tar                        docker save, an OCI archive, or the folder of an OCI layout
+  vrocm-audit consumers / --root /mnt/rootfs --format json
+
+held: every way to a runtime passes the shim. slips, unknown: each with its reason; `vrocm-audit explain REASON` says more.
+Exit status: 0 nothing slips, 1 something does, 2 something could not be read.";
+
+/// Arguments of `consumers`.
+#[derive(Debug, Args)]
+pub struct Consumers {
+    /// Files, directories, packages (.deb, wheel, tarball), images (docker save, OCI).
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// The shim that is to hold them. Without it: $`VROCM_SHIM`, libvrocm.so beside this program, /usr/local/vrocm/libvrocm.so.
+    #[arg(long, value_name = "LIB")]
+    pub shim: Option<PathBuf>,
+    /// A list of what the shim interposes (one name a line, or interposed.json); with --shim it tells the action of each row.
+    #[arg(long, value_name = "LIST")]
+    pub interposed: Option<PathBuf>,
+    /// Take each PATH, and every link on the way to it, inside this directory.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,

@@ -4,6 +4,7 @@
 //!
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
+//! 0. [`archive`]: files inside directories, packages, wheels, tarballs and images.
 //! 1. [`elf`]: facts of one file, no judgement.
 //! 2. [`code`]: machine code of one file, no judgement.
 //! 3. [`manifest`]: the judgements of `manifests/`, typed and checked.
@@ -13,14 +14,17 @@
 //! 7. [`gfx`]: which GPU targets a runtime knows.
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
 //! 9. [`evidence`]: what a runtime's machine code says of its exports.
-//! 10. [`report`]: the same findings for people and for programs.
-//! 11. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 10. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
+//! 11. [`report`]: the same findings for people and for programs.
+//! 12. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod cli;
 pub mod code;
 pub mod commands;
+pub mod consumers;
 pub mod coverage;
 pub mod elf;
 pub mod evidence;

@@ -5,11 +5,18 @@ use std::path::Path;
 use std::{env, fs};
 
 use vrocm_audit::finding::{Check, page};
-use vrocm_audit::{coverage, evidence, gfx, linkage};
+use vrocm_audit::{consumers, coverage, evidence, gfx, linkage, loader};
 
 /// Every check of every audit. A new audit adds its registry here.
 fn all() -> impl Iterator<Item = &'static Check> {
-    coverage::checks::ALL.into_iter().chain(evidence::checks::ALL).chain(gfx::checks::ALL).chain(linkage::RULES.iter().map(|rule| &rule.check))
+    let rules = linkage::RULES.iter().map(|rule| &rule.check);
+    coverage::checks::ALL
+        .into_iter()
+        .chain(consumers::checks::ALL)
+        .chain(evidence::checks::ALL)
+        .chain(gfx::checks::ALL)
+        .chain(rules)
+        .chain(loader::unknown::ALL)
 }
 
 fn pages() -> BTreeMap<String, String> {

@@ -319,7 +319,12 @@ impl Session {
         self.tell(command);
         let answer = match self.lines.recv_timeout(self.patience) {
             Ok(line) => Some(Answer::parse(&line)),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Disconnected) => None,
+            // One that hangs is ended: whoever asks on is not kept waiting as long again.
+            Err(RecvTimeoutError::Timeout) => {
+                self.kill();
+                None
+            }
         };
         self.answers.extend(answer.clone());
         answer

@@ -65,6 +65,18 @@ pub fn held(mock: &Mock) -> Option<u64> {
 
 /// Bytes that the ledger should hold, by the mock's own record: what was asked for in pages, whole blocks where it is more than one.
 pub fn recorded(mock: &Mock) -> u64 {
+    recorded_where(mock, |_| true)
+}
+
+/// The same of processes that live and are no zombies.
+pub fn recorded_of_living(mock: &Mock) -> u64 {
+    recorded_where(mock, |pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    })
+}
+
+fn recorded_where(mock: &Mock, counts: impl Fn(u32) -> bool) -> u64 {
     const BLOCK: u64 = 2 << 20;
     let mut alive: HashMap<(u32, u64), u64> = HashMap::new();
     for Line { pid, kind, card, asked, block, key, .. } in mock.record() {
@@ -77,5 +89,5 @@ pub fn recorded(mock: &Mock) -> u64 {
             _ => {}
         }
     }
-    alive.values().sum()
+    alive.into_iter().filter(|((pid, _), _)| counts(*pid)).map(|(_, bytes)| bytes).sum()
 }

@@ -315,7 +315,7 @@ fn judged(version: &str) -> BTreeMap<&'static str, Entry> {
     let hip = families.iter().find(|family| family.name() == "hip").expect("HIP is a family");
     let build = hip.builds.iter().find(|build| build.release.to_string() == version).expect("its export list is embedded");
     let mut found = BTreeMap::new();
-    for export in build.exports {
+    for export in build.exports() {
         let judged = hip.judge(export.name, Some(build.release), &table).unwrap_or_else(|| panic!("{} is in no manifest", export.name));
         let must_interpose = table.rule(judged.class, judged.size).must_interpose;
         let charges = must_interpose && matches!(judged.class, Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc);

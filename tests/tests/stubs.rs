@@ -52,8 +52,7 @@ fn a_stub_exports_what_its_build_does() {
             .map(|symbol| (symbol.name.to_string(), table.version(symbol).map(|version| version.node.to_string())))
             .collect();
         exports.sort();
-        let known: Vec<(String, Option<String>)> =
-            build.exports.iter().map(|export| (export.name.to_string(), export.node.map(str::to_string))).collect();
+        let known: Vec<(String, Option<String>)> = build.exports().map(|export| (export.name.to_string(), export.node.map(str::to_string))).collect();
         assert_eq!(exports, known, "{}", path.display());
     }
 }

@@ -91,14 +91,14 @@ fn read<'a>(named: &[PathBuf], families: &'a [Family], unread: &mut Vec<String>)
 }
 
 /// The reference list serves where no shim is found; the report says so.
-fn reference() -> Result<InterposedList> {
+pub(super) fn reference() -> Result<InterposedList> {
     let mut list = InterposedList::reference()?;
     list.title = format!("{}; no shim given, and none found at $VROCM_SHIM, beside this program, or at {INSTALLED}", list.title);
     Ok(list)
 }
 
 /// `$VROCM_SHIM`, then `libvrocm.so` beside this program, then where it is installed.
-fn find_shim() -> Option<PathBuf> {
+pub(super) fn find_shim() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VROCM_SHIM").filter(|value| !value.is_empty()) {
         return Some(named.into());
     }
@@ -106,11 +106,11 @@ fn find_shim() -> Option<PathBuf> {
     beside.into_iter().chain([PathBuf::from(INSTALLED)]).find(|path| path.is_file())
 }
 
-fn is_own_shim(path: &Path) -> bool {
+pub(super) fn is_own_shim(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == OWN_SHIM)
 }
 
 /// Today in UTC, by the machine's clock.
-fn today() -> jiff::civil::Date {
+pub(super) fn today() -> jiff::civil::Date {
     jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date()
 }

@@ -45,7 +45,7 @@ fn explain_export(name: &str) -> Result<String> {
             &format!("  class      {}{}\n", judgement.class, judgement.decides.as_deref().map_or(String::new(), |decides| format!(": {decides}")));
         text += &format!("  interpose  {}: {}\n", if rule.must_interpose { "must" } else { "need not" }, rule.why);
         for build in family.builds {
-            let export = build.exports.iter().find(|export| export.name == name);
+            let export = build.exports().find(|export| export.name == name);
             let found = export.map_or("not exported".into(), |export| export.node.map_or(name.to_string(), |node| format!("{name}@{node}")));
             let other = judgement.by_version.iter().find(|other| other.versions.contains(&build.release));
             let class = other.filter(|_| export.is_some()).map_or(String::new(), |other| format!(", there {}", other.class));

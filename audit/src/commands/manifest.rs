@@ -10,7 +10,8 @@ use crate::cli::{Manifest, ManifestAdd, ManifestExports};
 use crate::coverage::Runtime;
 use crate::coverage::runtime::RuntimeExport;
 use crate::evidence::Verdict;
-use crate::manifest::schema::{self, ListedExport, ListedImport};
+use crate::manifest::builds::{ListedExport, ListedImport};
+use crate::manifest::schema;
 use crate::manifest::{Class, ClassTable, ExportList, Family};
 
 pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {

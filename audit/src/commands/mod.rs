@@ -3,6 +3,7 @@
 //! A command returns an exit status and writes its report to standard output; what could not be read goes to standard error, one
 //! line each, as `program: file: what`.
 
+mod consumers;
 mod coverage;
 mod evidence;
 mod explain;
@@ -15,11 +16,13 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command, GfxScan};
+use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
 use crate::evidence::checks as evidence_checks;
 use crate::finding::{self, Check};
 use crate::gfx::checks as gfx_checks;
 use crate::linkage::RULES;
+use crate::loader::unknown;
 use crate::report::{Format, Report};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
@@ -34,6 +37,7 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
+        Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Evidence(arguments) => evidence::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
@@ -88,5 +92,6 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
 
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    coverage_checks::ALL.into_iter().chain(evidence_checks::ALL).chain(gfx_checks::ALL).chain(RULES.iter().map(|rule| &rule.check))
+    let rules = RULES.iter().map(|rule| &rule.check);
+    coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(evidence_checks::ALL).chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL)
 }

@@ -9,7 +9,6 @@ pub mod checks;
 pub mod label;
 pub mod names;
 pub mod runtime;
-pub mod shim;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,9 +18,9 @@ use serde::Serialize;
 use crate::finding::{Finding, Severity};
 use crate::manifest::{Acceptances, Class, ClassTable, Family, Release, Size};
 
+pub use crate::loader::shim::{self, Shim};
 pub use label::Label;
 pub use runtime::Runtime;
-pub use shim::Shim;
 
 /// One audited runtime, as the report shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -173,7 +172,7 @@ fn new_since(runtime: &Runtime<'_>) -> Option<NewSince> {
     let release = runtime.release?;
     let before = runtime.family.builds.iter().rev().find(|build| build.release.line() < release.line())?;
     // Both lists are sorted, so one pass over them tells.
-    let mut known = before.exports.iter().peekable();
+    let mut known = before.exports().peekable();
     let mut exports: Vec<Arc<str>> = Vec::new();
     for export in &runtime.exports {
         while known.next_if(|known| *known.name < *export.name).is_some() {}

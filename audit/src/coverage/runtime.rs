@@ -61,7 +61,7 @@ impl<'a> Runtime<'a> {
             family,
             release: Some(build.release),
             release_evidence: "the list".into(),
-            exports: build.exports.iter().map(|export| RuntimeExport { name: export.name.into(), node: export.node.map(Into::into) }).collect(),
+            exports: build.exports().map(|export| RuntimeExport { name: export.name.into(), node: export.node.map(Into::into) }).collect(),
             reentry: build.reentry.iter().map(text).collect(),
             imports: build
                 .imports

@@ -72,7 +72,8 @@ impl Elf {
         Self::parse(Source::from_bytes(name, bytes))
     }
 
-    fn parse(source: Source) -> Result<Self> {
+    /// The same for a source that has been opened, and perhaps looked through, before.
+    pub fn parse(source: Source) -> Result<Self> {
         let header = header::read(&source)?;
         let segments = segment::read(&source, &header)?;
         let loads = segments.iter().filter(|segment| segment.is_mapped()).copied().collect();

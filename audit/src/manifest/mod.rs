@@ -4,10 +4,11 @@
 //! judgements, checked and tabled by `build.rs`) and `exports/` (generated lists of what known builds export). Families that ship
 //! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
 //!
-//! [`schema`] has the files' types and rules, [`table`] which classes must be interposed, [`acceptance`] the doors left open on
-//! purpose, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
+//! [`schema`] has the judgements' types and rules, [`builds`] the lists of known builds, [`table`] which classes must be interposed,
+//! [`acceptance`] the doors left open on purpose, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
 
 pub mod acceptance;
+pub mod builds;
 pub mod glibc;
 pub mod hints;
 pub mod interposed;
@@ -20,9 +21,10 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use acceptance::{Acceptance, Acceptances};
+pub use builds::{ExportList, KnownBuild, KnownExport};
 pub use hints::Hints;
 pub use interposed::{Interposed, InterposedList};
-pub use schema::{Action, BadManifest, Class, ExportList, Judgement, KnownBuild, Release, Row, Size};
+pub use schema::{Action, BadManifest, Class, Judgement, Release, Row, Size};
 pub use table::{ClassRule, ClassTable};
 
 use schema::Rules;
@@ -40,9 +42,9 @@ struct Embedded {
 #[expect(clippy::unreadable_literal, reason = "generated code")]
 mod embedded {
     use super::Embedded;
-    // Which of the names a table uses depends on the judgements.
+    use super::builds::{KnownBuild, KnownImport};
     #[allow(clippy::enum_glob_use, reason = "which variants are used depends on the judgements")]
-    use super::schema::{Class::*, KnownBuild, KnownExport, KnownImport, Release, Row, Size::*, Undoes::*};
+    use super::schema::{Class::*, Release, Row, Size::*, Undoes::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
 }
 
@@ -66,6 +68,12 @@ pub struct Identity {
     /// The family beneath: where this one takes its device memory from.
     #[serde(default)]
     pub beneath: Option<String>,
+    /// Device files of the kernel that lead to the card past every runtime.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// How the functions of the library between runtime and kernel begin, where there is one.
+    #[serde(default)]
+    pub thunk_prefix: Option<String>,
 }
 
 /// One runtime family: identity, judgements, known export lists.
@@ -77,6 +85,8 @@ pub struct Family {
     classes: &'static str,
     classes_file: String,
     hints: Option<(String, &'static str)>,
+    /// Releases that the judgements cover, oldest first.
+    checked: Vec<Release>,
     /// Known builds, oldest release first.
     pub builds: &'static [KnownBuild],
 }
@@ -105,6 +115,7 @@ impl Family {
                     classes: family.classes,
                     classes_file: format!("manifests/{}/classes.json", family.name),
                     hints: family.evidence.map(|text| (format!("manifests/{}/evidence.json", family.name), text)),
+                    checked: checked_releases(family.classes),
                     builds: family.builds,
                 })
             })
@@ -131,10 +142,10 @@ impl Family {
         let mut builds = Vec::new();
         for path in &paths {
             let (file, text) = read(path)?;
-            builds.push(schema::known_build(&file, text)?);
+            builds.push(builds::known_build(&file, text)?);
         }
         builds.sort_by_key(|build| build.release);
-        Ok(Self { identity, rows, classes, classes_file, hints, builds: builds.leak() })
+        Ok(Self { identity, rows, classes, classes_file, hints, checked: checked_releases(classes), builds: builds.leak() })
     }
 
     /// The family's name.
@@ -175,7 +186,7 @@ impl Family {
             let other = row.by_version.iter().find(|(version, ..)| *version == checked);
             other.map_or(usual, |&(_, class, size)| Judged { class, size, strictest: false })
         };
-        let checked = self.checked_releases();
+        let checked = &self.checked;
         let candidates: Vec<Judged> = match release {
             Some(release) => {
                 if let Some(same) = checked.iter().rev().find(|checked| checked.line() == release.line()) {
@@ -194,14 +205,14 @@ impl Family {
         let differ = candidates.iter().any(|judged| (judged.class, judged.size) != (strictest.class, strictest.size));
         Some(Judged { strictest: differ, ..strictest })
     }
+}
 
-    /// Releases that the judgements cover, oldest first.
-    fn checked_releases(&self) -> Vec<Release> {
-        // The header of the file is a few lines; reading the whole of it for this would cost more than the audit.
-        let start = self.classes.find("\"releases\"").and_then(|at| self.classes[at..].find('[').map(|open| at + open));
-        let list = start.and_then(|from| self.classes[from..].find(']').map(|to| &self.classes[from..=from + to]));
-        list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
-    }
+/// The releases that a `classes.json` names in its head, oldest first.
+fn checked_releases(classes: &str) -> Vec<Release> {
+    // The head of the file is a few lines; reading the whole of it for this would cost more than the audit.
+    let start = classes.find("\"releases\"").and_then(|at| classes[at..].find('[').map(|open| at + open));
+    let list = start.and_then(|from| classes[from..].find(']').map(|to| &classes[from..=from + to]));
+    list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
 }
 
 fn read_identity(file: &str, text: &str) -> Result<Identity, BadManifest> {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 
-use super::{Report, SCHEMA_VERSION, Subjects, Verdict};
+use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
 use crate::finding::Finding;
 use crate::gfx::verdict::Answer;
 
@@ -16,6 +16,8 @@ struct Document<'a> {
     verdict: Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a Answer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scanned: Option<Scanned>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -33,6 +35,7 @@ impl Serialize for Subjects {
         match self {
             Self::Coverage(subjects) => subjects.serialize(serializer),
             Self::Evidence(subjects) => subjects.serialize(serializer),
+            Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
         }
@@ -48,7 +51,11 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         verdict: report.verdict(),
         target: match &report.subjects {
             Subjects::Gfx { target, .. } => target.as_ref(),
-            Subjects::Coverage(_) | Subjects::Evidence(_) | Subjects::Linkage(_) => None,
+            _ => None,
+        },
+        scanned: match &report.subjects {
+            Subjects::Consumers { scanned, .. } => Some(*scanned),
+            _ => None,
         },
         subjects: &report.subjects,
         findings: &report.findings,

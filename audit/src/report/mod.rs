@@ -9,6 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::consumers;
 use crate::coverage;
 use crate::evidence;
 use crate::finding::{self, Finding};
@@ -50,6 +51,17 @@ impl Verdict {
     }
 }
 
+/// How much `consumers` looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Files on disk.
+    pub files: usize,
+    /// ELF files, those inside containers included.
+    pub elf: usize,
+    /// Packages, tarballs and images that were opened.
+    pub containers: usize,
+}
+
 /// What was audited, one variant per kind of audit.
 #[derive(Debug)]
 pub enum Subjects {
@@ -57,6 +69,15 @@ pub enum Subjects {
     Coverage(Vec<coverage::Subject>),
     /// Runtimes and what their machine code says.
     Evidence(Vec<evidence::Subject>),
+    /// Files that reach a runtime.
+    Consumers {
+        /// One per file that does, and per file that was named.
+        subjects: Vec<consumers::Subject>,
+        /// How much was looked at.
+        scanned: Scanned,
+        /// What they were held against.
+        shim: String,
+    },
     /// Shims and how they load.
     Linkage(Vec<linkage::Subject>),
     /// Runtimes and the GPU targets they know.
@@ -74,6 +95,7 @@ impl Subjects {
         match self {
             Self::Coverage(_) => "coverage",
             Self::Evidence(_) => "evidence",
+            Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
         }

@@ -45,6 +45,11 @@ impl CardId {
         Self { first: TAG_POSITION, second: position as u64 }
     }
 
+    /// From the two words that a ledger's record holds, whatever they are.
+    pub const fn from_words(first: u64, second: u64) -> Self {
+        Self { first, second }
+    }
+
     /// Reads `0000:c3:00.0`, `c3:00.0`, `GPU-73bce18fb2e0c5ef`; `_` may stand for each of the separators, as in the name of a variable.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if let Some((b"GPU" | b"gpu", digits)) = text.split_at_checked(3)

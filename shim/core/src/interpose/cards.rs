@@ -23,10 +23,12 @@ pub struct Known {
     count: u8,
     /// One more than its position in the container; 0: not known.
     position: u8,
+    /// Compute units; 0 where HSA was not asked.
+    units: u32,
 }
 
 impl Known {
-    const NONE: Self = Self { ids: [CardId::NONE; 2], count: 0, position: 0 };
+    const NONE: Self = Self { ids: [CardId::NONE; 2], count: 0, position: 0, units: 0 };
 
     fn add(&mut self, id: CardId) {
         if let Some(room) = self.ids.get_mut(usize::from(self.count)) {
@@ -38,6 +40,11 @@ impl Known {
     /// As quota and ledger take it.
     pub fn of(&self) -> CardOf<'_> {
         CardOf { ids: self.ids.get(..usize::from(self.count)).unwrap_or_default(), position: usize::from(self.position).checked_sub(1) }
+    }
+
+    /// Compute units, by HSA; 0 for a card that only HIP has told of.
+    pub fn units(&self) -> u32 {
+        self.units
     }
 
     fn first(&self) -> CardId {
@@ -75,6 +82,7 @@ const DEVICE_TYPE: u32 = 17;
 const BDFID: u32 = 0xA006;
 const DOMAIN: u32 = 0xA00F;
 const UUID: u32 = 0xA011;
+const COMPUTE_UNITS: u32 = 0xA002;
 const SEGMENT: u32 = 0;
 
 type Visit = unsafe extern "C" fn(u64, *mut c_void) -> u32;
@@ -152,8 +160,11 @@ unsafe extern "C" fn visit_pool(pool: u64, data: *mut c_void) -> u32 {
 fn identity(info: Info, agent: u64, position: usize) -> Known {
     let mut known = Known { position: position as u8 + 1, ..Known::NONE };
     let (mut bdfid, mut domain, mut uuid) = (0_u32, 0_u32, [0_u8; 64]);
-    // SAFETY: the agent is the runtime's own; two answers of four bytes, and a string of at most 21.
+    // SAFETY: the agent is the runtime's own; three answers of four bytes, and a string of at most 21.
     unsafe {
+        if info(agent, COMPUTE_UNITS, (&raw mut known.units).cast()) != 0 {
+            known.units = 0;
+        }
         if info(agent, BDFID, (&raw mut bdfid).cast()) == 0 {
             // Runtimes before 3.9 do not know the domain: 0.
             let _ = info(agent, DOMAIN, (&raw mut domain).cast());

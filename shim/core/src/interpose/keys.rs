@@ -14,6 +14,7 @@ const QUEUE: u8 = 7;
 const SAMPLING: u8 = 8;
 const MANAGED: u8 = 9;
 const GRAPH: u8 = 10;
+const LIMIT: u8 = 11;
 
 /// Memory of a pool or region, by its address, charged beneath.
 pub fn pointer(address: *const c_void) -> Key {
@@ -65,6 +66,11 @@ pub fn graph(executable: *const c_void) -> Key {
     Key::new(GRAPH, executable as u64)
 }
 
+/// What a raised limit of a runtime may make HSA take on one card (`index`: the card's in the ledger).
+pub fn limit(limit: i32, runtime: u8, index: u8) -> Key {
+    Key::new(LIMIT, u64::from(limit as u16) << 16 | u64::from(runtime) << 8 | u64::from(index))
+}
+
 /// What a charge is for.
 pub mod kind {
     /// Memory of a pool or region.
@@ -79,4 +85,6 @@ pub mod kind {
     pub const QUEUE: u8 = 5;
     /// What the HIP layer charges: managed memory, and all memory of a runtime without HSA. The upper half is the runtime's number.
     pub const HIP: u8 = 6;
+    /// Scratch that a raised limit allows.
+    pub const SCRATCH: u8 = 7;
 }

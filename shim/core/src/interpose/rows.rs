@@ -159,6 +159,7 @@ macro_rules! rows {
             Hip hipGetDevicePropertiesR0600(properties: *mut c_void, device: i32) -> i32: Report = hip::capacity::properties_0600;
             Hip hipDeviceGetAttribute(value: *mut i32, attribute: i32, device: i32) -> i32: Report = hip::capacity::attribute;
             Hip hipDeviceGetLimit(value: *mut usize, limit: i32) -> i32: Report = hip::capacity::limit;
+            Hip hipDeviceSetLimit(limit: i32, value: usize) -> i32: Charge = hip::limit::set;
 
             // HIP: look-ups
             Hip hipGetProcAddress(

@@ -130,6 +130,12 @@ pub const TOTAL_R0000: usize = 256;
 pub const TOTAL_R0600: usize = 288;
 /// `hipDeviceAttributeTotalGlobalMem`
 pub const ATTRIBUTE_TOTAL: i32 = 84;
+/// `hipLimitStackSize`: bytes for each lane of a wave.
+pub const LIMIT_STACK: i32 = 0;
+/// What a runtime starts with there: measured on 5.7.1, 6.4.3 and 7.2.4.
+pub const STACK_AT_START: u64 = 1024;
+/// `hipExtLimitScratchCurrent`, from 7 on: bytes of scratch that a card keeps.
+pub const LIMIT_SCRATCH: i32 = 0x1002;
 /// `hipLimitMallocHeapSize`: 5.x answers it with the size of the card.
 pub const LIMIT_HEAP: i32 = 2;
 /// `hipMemPoolAttrReservedMemCurrent`

@@ -4,7 +4,7 @@
 //! Reading order:
 //! 1. [`abi`], [`sizes`], [`own`]: HIP's types, what a request takes, what can be asked of the runtime.
 //! 2. [`admit`]: what every wrapper does.
-//! 3. [`memory`], [`array`], [`managed`], [`pool`], [`vmm`], [`graph`], [`module`], [`host`]: the wrappers by area of the API.
+//! 3. [`memory`], [`array`], [`managed`], [`pool`], [`vmm`], [`graph`], [`module`], [`host`], [`limit`]: the wrappers by area of the API.
 //! 4. [`capacity`]: what is reported.
 //!
 //! # Safety
@@ -18,6 +18,7 @@ pub mod array;
 pub mod capacity;
 pub mod graph;
 pub mod host;
+pub mod limit;
 pub mod managed;
 pub mod memory;
 pub mod module;

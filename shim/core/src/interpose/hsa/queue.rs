@@ -5,11 +5,9 @@
 use core::ffi::c_void;
 
 use super::memory::{charged, pages, passed, refunded};
-use super::system::agent_number;
 use crate::interpose::keys::{self, kind};
 use crate::interpose::{Call, cards};
 
-const COMPUTE_UNITS: u32 = 0xA002;
 /// Lanes of a wave, and waves of a compute unit that ROCr keeps scratch for.
 const LANES: u64 = 64;
 const WAVES: u64 = 32;
@@ -25,6 +23,11 @@ type Destroy = unsafe extern "C" fn(*mut c_void) -> u32;
 type Sampling = unsafe extern "C" fn(u64, u32, u32, usize, usize, usize, *mut c_void, *mut c_void, *mut u64) -> u32;
 type SamplingFromId = unsafe extern "C" fn(u32, u64, u32, u32, usize, usize, usize, *mut c_void, *mut c_void, *mut u64) -> u32;
 type SamplingDestroy = unsafe extern "C" fn(u64) -> u32;
+
+/// Scratch of a card whose compute units are all full of work-items that take that many bytes each. At least one unit is taken for granted.
+pub fn scratch_of(bytes: u64, units: u32) -> u64 {
+    pages(bytes.saturating_mul(LANES * WAVES).saturating_mul(units.max(1).into()))
+}
 
 /// `hsa_queue_create`: the scratch that the caller asks for each work-item. HIP asks for none here.
 ///
@@ -48,8 +51,7 @@ pub unsafe fn create(
     let run = || unsafe { real(agent, size, kind, callback, data, private, group, queue) };
     let scratch = if private == u32::MAX { 0 } else { u64::from(private).next_multiple_of(16) };
     let Some(card) = cards::of_handle(call.runtime, agent).filter(|_| scratch != 0) else { return passed(call, run()) };
-    let units = u64::from(agent_number(call, agent, COMPUTE_UNITS).unwrap_or(1));
-    let bytes = pages(scratch.saturating_mul(LANES * WAVES).saturating_mul(units));
+    let bytes = scratch_of(scratch, card.units());
     // SAFETY: the runtime has succeeded, so there was room for its answer.
     charged(call, &card, bytes, kind::QUEUE, run, || keys::queue(unsafe { *queue }))
 }

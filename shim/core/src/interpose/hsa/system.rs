@@ -110,12 +110,3 @@ unsafe fn report(call: &Call, handle: u64, value: *mut u64, figure: impl FnOnce(
         unsafe { value.write_unaligned(figure(&card.of(), value.read_unaligned())) };
     }
 }
-
-/// A number of four bytes that an agent answers.
-pub fn agent_number(call: &Call, agent: u64, attribute: u32) -> Option<u32> {
-    let info = call.runtime.own(crate::interpose::rows::number::hsa_agent_get_info)?;
-    let mut value = 0_u32;
-    // SAFETY: the runtime's own function, as hsa.h declares it, with room for its answer.
-    let status = unsafe { core::mem::transmute::<usize, Info>(info)(agent, attribute, (&raw mut value).cast()) };
-    (status == OK).then_some(value)
-}

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::binding::{self, NotBound};
 use crate::elf::{Elf, Place, Result, SymbolTable};
-use crate::loader::binding::{self, NotBound};
 use crate::manifest::{Action, InterposedList};
 
 /// A shim: its dynamic symbols, or a list in their stead, or both (the list then tells the actions).

@@ -1,0 +1,164 @@
+//! `vrocm-audit consumers`: files, directories, packages and images, looked through with all processors.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::{Result, coverage, deliver, inputs};
+use crate::archive::{self, Limits, What, image, walk};
+use crate::cli::Consumers;
+use crate::consumers::{self, Auditor, Subject};
+use crate::elf::{Elf, Source};
+use crate::loader::shim::Shim;
+use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::report::{Report, Scanned, Subjects};
+
+/// Packages that are opened when a directory holds them; anything else that packs files has to be named.
+const PACKAGES: [&str; 3] = ["deb", "udeb", "whl"];
+
+/// How often the progress bar is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+
+pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
+    let families = Family::embedded()?;
+    let table = ClassTable::embedded()?;
+    let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { coverage::find_shim() } else { None });
+    let own = path.as_deref().is_some_and(coverage::is_own_shim);
+    let list = match &arguments.interposed {
+        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
+        None if own => Some(InterposedList::own()?),
+        None => None,
+    };
+    let image = path.as_deref().map(Elf::open).transpose()?;
+    let shim = match (&image, list) {
+        (Some(image), list) => Shim::from_library(image, list)?,
+        (None, Some(list)) => Shim::from_list(list),
+        (None, None) => Shim::from_list(coverage::reference()?),
+    };
+    let acceptances = if own { Acceptances::embedded()? } else { Acceptances::default() };
+    let auditor = Auditor::new(&families, &table, &shim, image.as_ref(), &acceptances, coverage::today());
+    let (jobs, unlisted) = jobs(arguments)?;
+    let mut found = work(&jobs, &auditor);
+    found.unread.extend(unlisted);
+    found.subjects.sort_by(|a, b| a.file.cmp(&b.file));
+    found.unread.sort();
+    let findings = found.subjects.iter().flat_map(consumers::findings).collect();
+    let subjects = Subjects::Consumers { subjects: found.subjects, scanned: found.scanned, shim: shim.describe() };
+    deliver(Report::new("vrocm-audit", subjects, findings, found.unread), arguments.format)
+}
+
+/// One file to look at.
+struct Job {
+    path: PathBuf,
+    /// Named by the user: then its kind is told by its bytes, and it is reported whatever it is.
+    named: bool,
+}
+
+/// Files in order, and what could not be listed.
+fn jobs(arguments: &Consumers) -> Result<(Vec<Job>, Vec<String>)> {
+    let (mut jobs, mut unlisted) = (Vec::new(), Vec::new());
+    for path in &arguments.paths {
+        let path = match &arguments.root {
+            Some(root) => walk::inside(root, path).with_context(|| format!("{} in {}", path.display(), root.display()))?,
+            None => path.clone(),
+        };
+        if path.is_dir() && !image::is_layout(&path) {
+            let fail = &mut |path: &Path, error: std::io::Error| unlisted.push(format!("{}: {error}", path.display()));
+            jobs.extend(walk::files(&path, fail).into_iter().map(|path| Job { path, named: false }));
+        } else {
+            jobs.push(Job { path, named: true });
+        }
+    }
+    Ok((jobs, unlisted))
+}
+
+/// What came of all files.
+#[derive(Default)]
+struct Found {
+    subjects: Vec<Subject>,
+    unread: Vec<String>,
+    scanned: Scanned,
+}
+
+impl Found {
+    fn take(&mut self, looked: std::result::Result<Option<Subject>, String>) {
+        self.scanned.elf += 1;
+        match looked {
+            Ok(subject) => self.subjects.extend(subject),
+            Err(error) => self.unread.push(error),
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.subjects.extend(other.subjects);
+        self.unread.extend(other.unread);
+        self.scanned.files += other.scanned.files;
+        self.scanned.elf += other.scanned.elf;
+        self.scanned.containers += other.scanned.containers;
+    }
+}
+
+/// Hands the files to as many threads as there are processors; each takes the next one that nobody has.
+fn work(jobs: &[Job], auditor: &Auditor<'_>) -> Found {
+    let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let all = Mutex::new(Found::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len()).max(1);
+    let worker = || {
+        let mut own = Found::default();
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            look(job, auditor, &mut own);
+        }
+        // A poisoned lock means that another thread has panicked; its panic goes on when the scope ends.
+        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).join(own);
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+        if std::io::stderr().is_terminal() {
+            scope.spawn(|| progress(&next, jobs.len(), &done));
+        }
+        worker();
+        for worker in workers {
+            let _ = worker.join();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn look(job: &Job, auditor: &Auditor<'_>, found: &mut Found) {
+    found.scanned.files += 1;
+    let name = job.path.display().to_string();
+    let audit = |source: Source, always| auditor.audit(source, always).map_err(|error| error.to_string());
+    let kind = if job.path.is_dir() { Ok(What::Tar) } else { archive::head(&job.path).map(|head| archive::what(&head)) };
+    let package = || job.path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| PACKAGES.contains(&extension));
+    match kind {
+        Err(error) => found.unread.push(format!("{name}: {error}")),
+        Ok(What::Elf) => found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| audit(source, job.named))),
+        Ok(What::Deb | What::Zip | What::Tar) if job.named || package() => {
+            found.scanned.containers += 1;
+            archive::read(&job.path, &name, Limits::default(), &mut |member| match member {
+                Ok(member) => found.take(audit(Source::from_bytes(member.name, member.bytes), false)),
+                Err(error) => found.unread.push(error.to_string()),
+            });
+        }
+        Ok(_) if job.named => found.unread.push(format!("{name}: is neither an ELF file, a package, a wheel, a tarball nor an image")),
+        Ok(_) => {}
+    }
+}
+
+/// Draws how far the work is, on a terminal alone, and wipes the line at the end.
+fn progress(next: &AtomicUsize, all: usize, done: &AtomicBool) {
+    const WIDTH: usize = 40;
+    while !done.load(Ordering::Relaxed) {
+        std::thread::sleep(FRAME);
+        let at = next.load(Ordering::Relaxed).min(all);
+        let full = at * WIDTH / all.max(1);
+        let _ = write!(std::io::stderr(), "\r[{}{}] {at} / {all} files", "#".repeat(full), " ".repeat(WIDTH - full));
+    }
+    let _ = write!(std::io::stderr(), "\r\x1b[K");
+}

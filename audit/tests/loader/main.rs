@@ -1,0 +1,7 @@
+//! The loader against the real ones: same objects, same paths, or Unknown with its reason.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod checklist;
+mod machine;
