@@ -54,9 +54,12 @@ fn write_family(code: &mut String, folder: &Path) {
     let absolute = |file: &Path| fs::canonicalize(file).expect("exists").display().to_string();
     writeln!(
         code,
-        "Embedded {{ name: {name:?}, family: include_str!({:?}), classes: include_str!({:?}), rows: &[",
+        "Embedded {{ name: {name:?}, family: include_str!({:?}), classes: include_str!({:?}), evidence: {}, rows: &[",
         absolute(&folder.join("family.json")),
-        absolute(&path)
+        absolute(&path),
+        Some(folder.join("evidence.json"))
+            .filter(|file| file.is_file())
+            .map_or("None".into(), |file| format!("Some(include_str!({:?}))", absolute(&file)))
     )
     .expect("a string takes it");
     for row in rows {

@@ -30,6 +30,9 @@ pub enum Command {
     /// Everything a configuration names, in one process and with one result: what CI runs.
     #[command(after_help = GATE_EXAMPLES)]
     Gate(Gate),
+    /// What the machine code of a runtime says about each export, against the manifest.
+    #[command(after_help = EVIDENCE_EXAMPLES)]
+    Evidence(Evidence),
     /// What a check means, or what an export does and how that is known.
     Explain(Explain),
     /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
@@ -134,6 +137,28 @@ pub struct Gate {
     pub format: Format,
 }
 
+const EVIDENCE_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit evidence libamdhip64.so.7
+  vrocm-audit evidence /opt/rocm/lib --format json       bodies, ways and addresses of every export
+
+Nothing is run. An export of which nothing is seen may allocate all the same.
+Exit status: 0 no finding denies, 1 at least one does, 2 no audit was possible.";
+
+/// Arguments of `evidence`.
+#[derive(Debug, Args)]
+pub struct Evidence {
+    /// Runtime libraries, or directories that hold some.
+    #[arg(value_name = "RUNTIME", required = true)]
+    pub runtimes: Vec<PathBuf>,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
 const CONSUMERS_EXAMPLES: &str = "\
 Examples:
   vrocm-audit consumers /usr /opt                        every ELF file below, and packages among them
@@ -177,6 +202,16 @@ pub struct Explain {
 pub enum Manifest {
     /// Writes the export list of a known build, as kept under manifests/<family>/exports/.
     Exports(ManifestExports),
+    /// Proposes an entry for each export that no manifest knows, with what the machine code says; a person decides.
+    Add(ManifestAdd),
+}
+
+/// Arguments of `manifest add`.
+#[derive(Debug, Args)]
+pub struct ManifestAdd {
+    /// The runtime library.
+    #[arg(value_name = "RUNTIME")]
+    pub runtime: PathBuf,
 }
 
 /// Arguments of `manifest exports`.

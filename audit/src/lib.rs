@@ -13,10 +13,11 @@
 //! 6. [`coverage`]: everything a runtime exports, minus what a shim interposes.
 //! 7. [`gfx`]: which GPU targets a runtime knows.
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
-//! 9. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
-//! 10. [`gate`]: all audits of one configuration as one table.
-//! 11. [`report`]: the same findings for people and for programs.
-//! 12. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 9. [`evidence`]: what a runtime's machine code says of its exports.
+//! 10. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
+//! 11. [`gate`]: all audits of one configuration as one table.
+//! 12. [`report`]: the same findings for people and for programs.
+//! 13. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod commands;
 pub mod consumers;
 pub mod coverage;
 pub mod elf;
+pub mod evidence;
 pub mod finding;
 pub mod gate;
 pub mod gfx;

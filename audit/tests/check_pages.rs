@@ -5,13 +5,13 @@ use std::path::Path;
 use std::{env, fs};
 
 use vrocm_audit::finding::{Check, page};
-use vrocm_audit::{consumers, coverage, gate, gfx, linkage, loader};
+use vrocm_audit::{consumers, coverage, evidence, gate, gfx, linkage, loader};
 
 /// Every check of every audit. A new audit adds its registry here.
 fn all() -> impl Iterator<Item = &'static Check> {
     let rules = linkage::RULES.iter().map(|rule| &rule.check);
-    let own = coverage::checks::ALL.into_iter().chain(consumers::checks::ALL).chain(gate::checks::ALL).chain(gfx::checks::ALL);
-    own.chain(rules).chain(loader::unknown::ALL).chain(gfx::preflight::reasons::ALL)
+    let own = coverage::checks::ALL.into_iter().chain(consumers::checks::ALL).chain(evidence::checks::ALL).chain(gate::checks::ALL);
+    own.chain(gfx::checks::ALL).chain(rules).chain(loader::unknown::ALL).chain(gfx::preflight::reasons::ALL)
 }
 
 fn pages() -> BTreeMap<String, String> {

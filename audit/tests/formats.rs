@@ -149,7 +149,7 @@ fn the_page_needs_nothing_else() {
 }
 
 /// Clicks and filters as a person would and writes down what the page then shows.
-const PERSON: &str = r#"<script>
+const PERSON: &str = r"<script>
 const seen = {};
 const rows = () => [...document.querySelectorAll('.matrix tbody tr')].filter(row => !row.hidden);
 const choose = (name, value) => { const field = form.elements[name]; if (field.type === 'checkbox') field.checked = value; else field.value = value; form.dispatchEvent(new Event('input')); };
@@ -164,7 +164,7 @@ panel.querySelector('button').click(); seen.closed = panel.hidden;
 seen.colour = getComputedStyle(document.querySelector('td.open')).backgroundColor;
 seen.wide = document.documentElement.scrollWidth <= window.innerWidth;
 const done = document.createElement('pre'); done.id = 'seen'; done.textContent = JSON.stringify(seen); document.body.append(done);
-</script></body>"#;
+</script></body>";
 
 fn browser() -> Option<PathBuf> {
     let names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];

@@ -24,6 +24,17 @@ fn a_coverage_report_keeps_its_schema() {
 }
 
 #[test]
+fn an_evidence_report_keeps_its_schema() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let library = folder.path().join("libamdhip64.so.9");
+    let built = Command::new("g++").args(["-w", "-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg("../fixtures/evidence/runtime.cpp").status();
+    assert!(built.expect("g++").success());
+    let report = audit(&["evidence", library.to_str().expect("a readable path")]).report;
+    assert_eq!(errors(&report), Vec::<String>::new());
+    assert_eq!(report["audit"], "evidence");
+}
+
+#[test]
 fn a_linkage_report_keeps_its_schema() {
     for file in ["../fixtures/cases/e01-no-sections/libpre.so", "../fixtures/cases/e10-hash-styles/imports-only", "../fixtures/elf/aarch64.so"] {
         let report = audit(&["linkage", file]).report;

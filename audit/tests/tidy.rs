@@ -14,13 +14,17 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("code", &["elf"]),
     ("loader", &["elf", "manifest", "finding"]),
     ("coverage", &["elf", "loader", "manifest", "code", "finding"]),
+    ("evidence", &["elf", "loader", "manifest", "code", "finding"]),
     ("linkage", &["elf", "loader", "manifest", "code", "finding"]),
     ("gfx", &["elf", "loader", "manifest", "code", "finding"]),
     ("consumers", &["elf", "loader", "manifest", "code", "finding"]),
     ("gate", &["coverage", "linkage", "gfx", "manifest", "finding"]),
-    ("report", &["loader", "gate", "consumers", "coverage", "linkage", "gfx", "manifest", "finding", "elf"]),
+    ("report", &["loader", "gate", "consumers", "coverage", "evidence", "linkage", "gfx", "manifest", "finding", "elf"]),
     ("cli", &["report", "manifest", "gfx"]),
-    ("commands", &["archive", "cli", "report", "gate", "consumers", "coverage", "linkage", "gfx", "manifest", "loader", "finding", "elf"]),
+    (
+        "commands",
+        &["archive", "cli", "report", "gate", "consumers", "coverage", "evidence", "linkage", "gfx", "manifest", "loader", "finding", "elf"],
+    ),
 ];
 
 /// Longest file of the library that is still one idea, in lines.

@@ -18,7 +18,7 @@ pub(super) fn read(path: &Path, budget: &Budget, see: &mut See<'_>) -> Result<()
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fail(error.to_string()))?;
     for index in 0..archive.len() {
         budget.entry(None)?;
-        let name = archive.name_for_index(index).and_then(|name| name.ok()).map_or_else(|| format!("member {index}"), |name| normal(&name));
+        let name = archive.name_for_index(index).and_then(std::result::Result::ok).map_or_else(|| format!("member {index}"), |name| normal(&name));
         let mut member = match archive.by_index(index) {
             Ok(member) => member,
             Err(error) => {

@@ -100,8 +100,9 @@ fn constant_before(image: &Elf, functions: &Functions, site: u64) -> Result<Opti
     let window = image.window("PT_LOAD", start, end - start)?;
     let mut decoder = Decoder::with_ip(64, &window.bytes, start, DecoderOptions::NONE);
     let (mut instruction, mut factory) = (Instruction::default(), InstructionInfoFactory::new());
-    // (where it was set, to what); `None` where it is not known.
-    let (mut known, mut answer): (Option<(u64, u32)>, Option<(u64, u32)>) = (None, None);
+    // Where it was set, and to what; `None` where it is not known.
+    let mut known: Option<(u64, u32)> = None;
+    let mut answer = None;
     let (mut targets, mut met, mut indirect) = (Vec::new(), false, false);
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);

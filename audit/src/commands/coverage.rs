@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{OWN_SHIM, Result, deliver, inputs, is_own_shim};
+use super::{OWN_SHIM, Result, deliver, evidence, inputs, is_own_shim};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
@@ -42,7 +42,10 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
 
     let mut unread = Vec::new();
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
-    let (subjects, findings) = coverage::audit(&runtimes, &shim, &context);
+    let (subjects, mut findings) = coverage::audit(&runtimes, &shim, &context);
+    if !arguments.runtimes.is_empty() {
+        evidence::weigh(&runtimes, &families, &table, &mut findings);
+    }
     let report = Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread);
     deliver(if arguments.format == Format::Html { report.with_families(families) } else { report }, arguments.format)
 }

@@ -5,18 +5,51 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::Result;
-use crate::cli::{Manifest, ManifestExports};
+use super::{Result, evidence};
+use crate::cli::{Manifest, ManifestAdd, ManifestExports};
 use crate::coverage::Runtime;
 use crate::coverage::runtime::RuntimeExport;
+use crate::evidence::Verdict;
 use crate::manifest::builds::{ListedExport, ListedImport};
 use crate::manifest::schema;
-use crate::manifest::{ExportList, Family};
+use crate::manifest::{Class, ClassTable, ExportList, Family};
 
 pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
     match arguments {
         Manifest::Exports(arguments) => exports(arguments),
+        Manifest::Add(arguments) => add(arguments),
     }
+}
+
+/// One line per unknown export, in the form of `classes.json`. What the code says nothing certain of gets no class: `?` is refused when it is read.
+fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
+    let families = Family::embedded()?;
+    let subject = evidence::read(&arguments.runtime, &families, &ClassTable::embedded()?, &mut Vec::new())?;
+    let release = subject.release.map_or("?".to_string(), |release| release.to_string());
+    let text = |value: &str| serde_json::Value::from(value).to_string();
+    let mut out = String::new();
+    for export in subject.exports.iter().filter(|export| export.class.is_none()) {
+        let class = match export.verdict {
+            Verdict::Allocates => Class::DeviceAlloc.word(),
+            Verdict::HandsOutPointers => Class::ProcAddress.word(),
+            Verdict::Imports => Class::ImportOrMap.word(),
+            Verdict::NothingSeen | Verdict::Unknown => "?",
+        };
+        let body = export.body.map_or("no body".into(), |body| format!("body {body}"));
+        let path: String = export.path.iter().map(|step| format!("; {} -> {}", step.at, step.to)).collect();
+        let at = format!("{} {release}: {} {body}", subject.soname.as_deref().unwrap_or(&subject.file), export.name);
+        let says = format!("{}: {}{path}", export.verdict.word(), export.says);
+        out += &format!(
+            "{{\"name\": {}, \"class\": {}, \"checked\": [{}], \"evidence\": [{{\"kind\": \"disassembly\", \"at\": {}, \"says\": {}}}]}},\n",
+            text(&export.name),
+            text(class),
+            text(&release),
+            text(&at),
+            text(&says)
+        );
+    }
+    std::io::stdout().write_all(out.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn exports(arguments: &ManifestExports) -> Result<ExitCode> {

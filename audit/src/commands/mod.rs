@@ -5,6 +5,7 @@
 
 mod consumers;
 mod coverage;
+mod evidence;
 mod explain;
 mod gate;
 mod generated;
@@ -22,6 +23,7 @@ use anyhow::Context as _;
 use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
+use crate::evidence::checks as evidence_checks;
 use crate::finding::{self, Check};
 use crate::gate::checks as gate_checks;
 use crate::gfx::checks as gfx_checks;
@@ -51,6 +53,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Man => generated::man(),
         Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Evidence(arguments) => evidence::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Gate(arguments) => gate::run(arguments),
         Command::Linkage(arguments) => linkage::run(arguments),
@@ -122,6 +125,6 @@ fn append_summary(report: &Report) -> Result<()> {
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let rules = RULES.iter().map(|rule| &rule.check);
-    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(gate_checks::ALL).chain(gfx_checks::ALL);
-    own.chain(rules).chain(unknown::ALL).chain(reasons::ALL)
+    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(evidence_checks::ALL).chain(gate_checks::ALL);
+    own.chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }

@@ -11,6 +11,7 @@ pub mod acceptance;
 pub mod builds;
 pub mod devices;
 pub mod glibc;
+pub mod hints;
 pub mod interposed;
 pub mod minors;
 pub mod schema;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 
 pub use acceptance::{Acceptance, Acceptances};
 pub use builds::{ExportList, KnownBuild, KnownExport};
+pub use hints::Hints;
 pub use interposed::{Interposed, InterposedList};
 pub use schema::{Action, BadManifest, Class, Judgement, Release, Row, Size};
 pub use table::{ClassRule, ClassTable};
@@ -33,6 +35,7 @@ struct Embedded {
     name: &'static str,
     family: &'static str,
     classes: &'static str,
+    evidence: Option<&'static str>,
     rows: &'static [Row],
     builds: &'static [KnownBuild],
 }
@@ -82,6 +85,7 @@ pub struct Family {
     rows: &'static [Row],
     classes: &'static str,
     classes_file: String,
+    hints: Option<(String, &'static str)>,
     /// Releases that the judgements cover, oldest first.
     checked: Vec<Release>,
     /// Known builds, oldest release first.
@@ -111,6 +115,7 @@ impl Family {
                     rows: family.rows,
                     classes: family.classes,
                     classes_file: format!("manifests/{}/classes.json", family.name),
+                    hints: family.evidence.map(|text| (format!("manifests/{}/evidence.json", family.name), text)),
                     checked: checked_releases(family.classes),
                     builds: family.builds,
                 })
@@ -131,6 +136,8 @@ impl Family {
         let identity = read_identity(&file, text)?;
         let (classes_file, classes) = read(&folder.join("classes.json"))?;
         let rows = schema::rows(&classes_file, classes)?.leak();
+        let hints = folder.join("evidence.json");
+        let hints = if hints.is_file() { Some(read(&hints)?) } else { None };
         let mut paths: Vec<_> = std::fs::read_dir(folder.join("exports")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         paths.sort();
         let mut builds = Vec::new();
@@ -139,7 +146,7 @@ impl Family {
             builds.push(builds::known_build(&file, text)?);
         }
         builds.sort_by_key(|build| build.release);
-        Ok(Self { identity, rows, classes, classes_file, checked: checked_releases(classes), builds: builds.leak() })
+        Ok(Self { identity, rows, classes, classes_file, hints, checked: checked_releases(classes), builds: builds.leak() })
     }
 
     /// The family's name.
@@ -162,6 +169,11 @@ impl Family {
         let Some(row) = self.row(name) else { return Ok(None) };
         let (from, to) = (row.span.0 as usize, row.span.1 as usize);
         Rules { file: &self.classes_file }.parse(&self.classes[from..to]).map(Some)
+    }
+
+    /// What reading the machine code starts from, where the family says so.
+    pub fn hints(&self) -> Result<Option<Hints>, BadManifest> {
+        self.hints.as_ref().map(|(file, text)| Hints::read(file, text)).transpose()
     }
 
     /// The class of an export in a release.

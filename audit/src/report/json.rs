@@ -67,6 +67,7 @@ impl Serialize for Subjects {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Coverage(subjects) => subjects.serialize(serializer),
+            Self::Evidence(subjects) => subjects.serialize(serializer),
             Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::consumers;
 use crate::coverage;
+use crate::evidence;
 use crate::finding::{self, Check, Finding};
 use crate::gate;
 use crate::gfx;
@@ -91,6 +92,8 @@ pub struct Scanned {
 pub enum Subjects {
     /// Runtimes.
     Coverage(Vec<coverage::Subject>),
+    /// Runtimes and what their machine code says.
+    Evidence(Vec<evidence::Subject>),
     /// Files that reach a runtime.
     Consumers {
         /// One per file that does, and per file that was named.
@@ -120,6 +123,7 @@ impl Subjects {
     pub fn audit(&self) -> &'static str {
         match self {
             Self::Coverage(_) => "coverage",
+            Self::Evidence(_) => "evidence",
             Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
@@ -132,6 +136,7 @@ impl Subjects {
     pub fn files(&self) -> Vec<&str> {
         match self {
             Self::Coverage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
+            Self::Evidence(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Consumers { subjects, .. } => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Linkage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Gfx { subjects, .. } => subjects.iter().map(|subject| subject.library.file.as_str()).collect(),
@@ -148,7 +153,7 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) => &[],
+            Self::Evidence(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) => &[],
         }
     }
 }

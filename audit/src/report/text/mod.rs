@@ -2,6 +2,7 @@
 
 mod consumers;
 mod coverage;
+mod evidence;
 mod gate;
 mod gfx;
 mod linkage;
@@ -56,6 +57,7 @@ impl Style {
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
+        Subjects::Evidence(subjects) => evidence::write(subjects, &report.findings, style, out)?,
         Subjects::Consumers { subjects, scanned, shim } => consumers::write(subjects, scanned, shim, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Preflight(answer) => preflight::write(answer, style, out)?,

@@ -1,0 +1,186 @@
+//! What a report shows of one runtime's machine code. Addresses are those of the file, as objdump prints them.
+
+use serde::{Serialize, Serializer};
+
+use crate::manifest::{Class, Release};
+
+/// An address; in JSON `"0x…"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address(pub u64);
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// What the code says of one export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A way leads to the functions that allocate.
+    Allocates,
+    /// A look-up of functions by name is one or two calls away.
+    HandsOutPointers,
+    /// A way leads to functions that make objects of the same classes, but not to those that seeds share: imports, mappings, views.
+    Imports,
+    /// None of these was seen. It may allocate all the same.
+    NothingSeen,
+    /// The code could not be followed.
+    Unknown,
+}
+
+impl Verdict {
+    /// All verdicts.
+    pub const ALL: [Self; 5] = [Self::Allocates, Self::HandsOutPointers, Self::Imports, Self::NothingSeen, Self::Unknown];
+
+    /// The word that JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allocates => "allocates",
+            Self::HandsOutPointers => "hands-out-pointers",
+            Self::Imports => "imports",
+            Self::NothingSeen => "nothing-seen",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One step of a way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The instruction.
+    pub at: Address,
+    /// The function it leads to.
+    pub to: Address,
+}
+
+/// One export.
+#[derive(Debug, Clone, Serialize)]
+pub struct Export {
+    /// Name without version.
+    pub name: String,
+    /// Where the symbol points.
+    pub address: Address,
+    /// The function that does the work.
+    pub body: Option<Address>,
+    /// For a stub: offset of its slot in the dispatch table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Address>,
+    /// The class in this release, where the manifest knows the export.
+    pub class: Option<Class>,
+    /// What the code says.
+    pub verdict: Verdict,
+    /// Imports and functions of the core that the way leads to.
+    pub reaches: Vec<String>,
+    /// The way there.
+    pub path: Vec<Step>,
+    /// The same in words.
+    pub says: String,
+}
+
+/// A check of the reading against itself.
+#[derive(Debug, Clone, Serialize)]
+pub struct SelfCheck {
+    /// What is checked.
+    pub name: &'static str,
+    /// True if it holds.
+    pub holds: bool,
+    /// What was counted.
+    pub says: String,
+}
+
+/// A dispatch table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Table {
+    /// The function that fills it and returns it.
+    pub getter: Address,
+    /// Where it begins.
+    pub base: Option<Address>,
+    /// Slots by its own size.
+    pub slots: usize,
+    /// Slots that the getter fills.
+    pub filled: usize,
+    /// Exports that jump through it.
+    pub stubs: usize,
+    /// Of these, how many have an implementation.
+    pub recovered: usize,
+    /// Why it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A function of the core.
+#[derive(Debug, Clone, Serialize)]
+pub struct Member {
+    /// Where it starts.
+    pub address: Address,
+    /// The instruction that puts it there.
+    pub at: Address,
+    /// Why.
+    pub why: String,
+}
+
+/// The functions that allocate.
+#[derive(Debug, Clone, Serialize)]
+pub struct Core {
+    /// Mangled name of the class whose objects stand for allocations.
+    pub class: String,
+    /// Mangled name of the class through whose table they are made.
+    pub device: Option<String>,
+    /// Its functions.
+    pub functions: Vec<Member>,
+}
+
+/// An import, or an own export reached through the PLT, and who calls it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Called {
+    /// The name.
+    pub name: String,
+    /// The instructions that call it.
+    pub at: Vec<Address>,
+    /// Exports from which a way of direct calls leads to one of them.
+    pub reached_from: Vec<String>,
+    /// True if every use is a relocation by name, which a preload wins.
+    pub preload_wins: bool,
+}
+
+/// One runtime.
+#[derive(Debug, Clone, Serialize)]
+pub struct Subject {
+    /// The file.
+    pub file: String,
+    /// `DT_SONAME`.
+    pub soname: Option<String>,
+    /// GNU build-id.
+    pub build_id: Option<String>,
+    /// Runtime family.
+    pub family: String,
+    /// Release, as exactly as it is known.
+    pub release: Option<Release>,
+    /// Architecture.
+    pub machine: String,
+    /// Functions decoded.
+    pub functions: usize,
+    /// Checks of the reading against itself.
+    pub self_checks: Vec<SelfCheck>,
+    /// Dispatch tables.
+    pub tables: Vec<Table>,
+    /// What allocates.
+    pub core: Option<Core>,
+    /// Why nothing could be named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_refused: Option<String>,
+    /// Allocators of the family beneath that it imports.
+    pub sinks: Vec<Called>,
+    /// Own exports that it calls through its PLT, where an interposer stands in between.
+    pub self_calls: Vec<Called>,
+    /// Every exported function.
+    pub exports: Vec<Export>,
+}
