@@ -26,7 +26,7 @@ fn judged(file: &Path, more: &[&str]) -> (String, BTreeSet<String>) {
     let verdict = subject["verdict"].as_str().unwrap_or_else(|| panic!("{}", outcome.stderr)).to_string();
     let text = |reason: &Value| reason["code"].as_str().expect("a code").to_string();
     let reasons = subject["reasons"].as_array().expect("reasons").iter().map(text).collect();
-    assert_eq!(outcome.exit, i32::from(verdict == "slips"), "{file:?}");
+    assert_eq!(outcome.exit, i32::from(verdict == "slips"), "{}", file.display());
     (verdict, reasons)
 }
 
