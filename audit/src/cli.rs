@@ -181,6 +181,9 @@ pub struct Consumers {
     /// A list of what the shim interposes (one name a line, or interposed.json); with --shim it tells the action of each row.
     #[arg(long, value_name = "LIST")]
     pub interposed: Option<PathBuf>,
+    /// Doors left open on purpose; those inside the program are for libvrocm.so alone.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
     /// Take each PATH, and every link on the way to it, inside this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,

@@ -226,7 +226,7 @@ fn a_package_stands_for_the_runtimes_in_it() {
     let done = pack("full.tar", true);
     assert_eq!(done.exit, 1, "{}", done.stderr);
     assert!(
-        part(&done.report, "row")["runtime"].as_str().is_some_and(|name| name.ends_with("!tree/usr/lib/libamdhip64.so.7.2.4")),
+        part(&done.report, "row")["runtime"].as_str().is_some_and(|name| name.ends_with("full.tar!/tree/usr/lib/libamdhip64.so.7.2.4")),
         "{}",
         part(&done.report, "row")
     );

@@ -12,7 +12,7 @@ fn run(arguments: &[&str]) -> String {
 #[test]
 fn bash_takes_the_completions_and_completes_with_them() {
     let script = run(&["completions", "bash"]);
-    let asked = format!("{script}\nCOMP_WORDS=(vrocm-audit ga); COMP_CWORD=1; _vrocm-audit vrocm-audit ga vrocm-audit; echo \"${{COMPREPLY[@]}}\"");
+    let asked = format!("{script}\nCOMP_WORDS=(vrocm-audit ga); COMP_CWORD=1; _vrocm__audit vrocm-audit ga vrocm-audit; echo \"${{COMPREPLY[@]}}\"");
     let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash");
     bash.stdin.take().expect("a pipe").write_all(asked.as_bytes()).expect("written");
     let done = bash.wait_with_output().expect("ends");

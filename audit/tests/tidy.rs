@@ -66,6 +66,10 @@ impl Paths {
 impl<'ast> Visit<'ast> for Paths {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.add_tree(&[], &item.tree);
+        // A crate that is named alone, as no variable is.
+        if let syn::UseTree::Name(syn::UseName { ident }) | syn::UseTree::Rename(syn::UseRename { ident, .. }) = &item.tree {
+            self.seen.insert((ident.to_string(), Some("self".to_string())));
+        }
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -94,7 +98,7 @@ fn strangers(module: &str, source: &str) -> Vec<String> {
     let modules: Vec<&str> = FLOORS.iter().map(|(name, _)| *name).collect();
     let mut strangers = Vec::new();
     for (first, second) in names(source) {
-        if first == "object" && module != "elf" {
+        if first == "object" && second.is_some() && module != "elf" {
             strangers.push("the ELF crate".to_string());
         }
         if let ("crate", Some(named)) = (first.as_str(), second)
@@ -152,6 +156,9 @@ fn the_rule_sees_code_and_only_code() {
     assert_eq!(strangers("gfx", "fn f() { crate::coverage::audit() }"), ["coverage"]);
     assert_eq!(strangers("loader", "use {std::fmt, crate::{elf::Elf, report::Report}};"), ["report"]);
     assert_eq!(strangers("coverage", "use object::elf;"), ["the ELF crate"]);
+    assert_eq!(strangers("coverage", "use object as o;"), ["the ELF crate"]);
+    assert_eq!(strangers("coverage", "fn f() { object::elf::f() }"), ["the ELF crate"]);
+    assert!(strangers("coverage", "fn f(object: u8) -> u8 { object }").is_empty());
     assert!(strangers("coverage", "// use crate::linkage\nconst S: &str = \"use object::elf; crate::linkage::x\"; use crate::elf::Elf;").is_empty());
     assert!(strangers("elf", "use object::elf;").is_empty());
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
-use super::functions::{self, Functions};
+use super::extents;
 use super::sweep::{self, Chunk};
 use crate::elf::{Elf, Relocation, RelocationKind, Result, constants};
 
@@ -38,7 +38,8 @@ pub fn second_arguments(image: &Elf, symbol: u32) -> Result<Calls> {
         return nothing("its address stands in data, so that calls through pointers cannot be told");
     }
     let slots: HashSet<u64> = slots.iter().map(|slot| slot.place).collect();
-    let functions = functions::read(image)?;
+    // What the loader does not look at may be broken without making the file unusable.
+    let functions = extents::read(image).unwrap_or_default();
     if functions.is_empty() {
         return nothing("the bounds of functions are not known");
     }
@@ -92,9 +93,10 @@ fn sites(image: &Elf, slots: &HashSet<u64>) -> Result<Vec<u64>> {
 }
 
 /// What the straight line before an instruction puts into `esi`.
-fn constant_before(image: &Elf, functions: &Functions, site: u64) -> Result<Option<u32>> {
-    let Some((start, end)) = functions.around(site).filter(|_| site != u64::MAX) else { return Ok(None) };
-    if end == u64::MAX || end - start > LONGEST_FUNCTION || start == site {
+fn constant_before(image: &Elf, functions: &[(u64, u64)], site: u64) -> Result<Option<u32>> {
+    let before = functions.partition_point(|&(start, _)| start <= site);
+    let Some(&(start, end)) = before.checked_sub(1).map(|at| &functions[at]).filter(|&&(_, end)| site < end) else { return Ok(None) };
+    if end - start > LONGEST_FUNCTION || start == site {
         return Ok(None);
     }
     let window = image.window("PT_LOAD", start, end - start)?;

@@ -40,7 +40,11 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(coverage::reference()?),
     };
-    let acceptances = if own { Acceptances::embedded()? } else { Acceptances::default() };
+    let acceptances = match &arguments.accept {
+        Some(path) => Acceptances::read(&path.display().to_string(), &inputs::read_text(path)?)?,
+        None if own => Acceptances::embedded()?,
+        None => Acceptances::default(),
+    };
     let auditor = Auditor::new(&families, &table, &shim, image.as_ref(), &acceptances, coverage::today());
     let (jobs, unlisted) = jobs(arguments)?;
     let mut found = work(&jobs, &auditor);
