@@ -75,6 +75,15 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Whatever is printed keeps to the published shape, and the shape is not empty.
+fn holds_to_schema(json: &serde_json::Value) {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../../../../docs/tools/rocm-cumask-check.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(!validator.is_valid(&serde_json::json!({ "schema_version": 1 })));
+}
+
 #[test]
 fn every_measured_mask_gets_its_verdict() {
     let standin = StandIn::new();
@@ -90,6 +99,7 @@ fn every_measured_mask_gets_its_verdict() {
         let ran = outcome(text("card"), &variables);
         let output = standin.command(text("card"), &ran).env(text("variable"), text("mask")).arg("--json").output().expect("it runs");
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        holds_to_schema(&json);
         let kept = row["kept"] == true;
         assert_eq!(output.status.code(), Some(i32::from(!kept)), "{row}: {json}");
         assert_eq!(json["verdict"], if kept { "effective" } else { "not-effective" });
@@ -184,6 +194,7 @@ fn what_could_not_run_says_so() {
             .output()
             .expect("it runs");
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        holds_to_schema(&json);
         assert_eq!((output.status.code(), json["verdict"].as_str()), (Some(2), Some("could-not-run")), "{fault}");
         assert!(json["reason"].as_str().is_some_and(|reason| reason.contains(says)), "{fault}: {json}");
     }
@@ -222,6 +233,7 @@ fn a_mask_is_foreseen_without_a_card() {
     let output =
         Command::new(PROGRAM).env("HSA_CU_MASK_SKIP_INIT", "1").args(["--card", CDNA, "--mask", "0:0-7", "--json"]).output().expect("it runs");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    holds_to_schema(&json);
     assert_eq!((output.status.code(), json["verdict"].as_str()), (Some(1), Some("foreseen-discarded")));
 }
 

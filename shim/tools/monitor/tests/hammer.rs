@@ -281,11 +281,21 @@ fn statuses(folder: &Path) {
     assert_eq!(monitor(&["a", "b"]).status.code(), Some(2));
 }
 
+/// Whatever is printed keeps to the published shape, and the shape is not empty.
+fn holds_to_schema(json: &serde_json::Value) {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../../../../docs/tools/rocm-monitor.schema.json")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(!validator.is_valid(&serde_json::json!({ "schema_version": 1 })));
+}
+
 fn default_path(folder: &Path) {
     let path = folder.join("ledger");
     let worker = start("hold", &path);
     let run = |value: &str| Command::new(PROGRAM).arg("--json").env("VROCM_LEDGER_PATH", value).output().expect("it runs");
     let json: serde_json::Value = serde_json::from_slice(&run(path.to_str().expect("UTF-8")).stdout).expect("JSON");
+    holds_to_schema(&json);
     assert_eq!(json["path"], path.to_str().expect("UTF-8"));
     assert_eq!((json["schema_version"].as_u64(), json["cards"][0]["used"].as_u64()), (Some(1), Some(3 * UNIT)));
     assert_eq!(json["processes"][0]["pid"].as_u64(), Some(u64::from(worker.0.id())));
