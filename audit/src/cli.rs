@@ -215,6 +215,9 @@ pub struct ManifestAdd {
     /// The runtime library.
     #[arg(value_name = "RUNTIME")]
     pub runtime: PathBuf,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
 }
 
 /// Arguments of `manifest exports`.
@@ -223,6 +226,9 @@ pub struct ManifestExports {
     /// The runtime library.
     #[arg(value_name = "RUNTIME")]
     pub runtime: PathBuf,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
     /// Which release it is a build of, such as 7.2.4.
     #[arg(long)]
     pub release: crate::manifest::Release,

@@ -3,6 +3,7 @@
 mod support;
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use support::{Outcome, audit, library, stub};
@@ -318,6 +319,19 @@ fn another_family_is_a_folder_of_data() {
         assert!(outcome.found("open-door", "toyAlloc") && !outcome.found("open-door", "toyName"));
     }
     assert_eq!(audit(&["coverage", text(&runtime), "--manifests", text(&dir.join("nothing"))]).exit, 2);
+
+    // Its lists and proposals are made without a line of code, too.
+    let newer = stub(dir, "libtoy.so.2", &["toyAlloc", "toyName", "toyNew"], None, &["-Wl,-soname,libtoy.so.2", "-Wl,--build-id"]);
+    let manifest = |arguments: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).arg("manifest").args(arguments).output().expect("runs");
+        (done.status.code(), String::from_utf8(done.stdout).expect("text"))
+    };
+    let (status, proposed) = manifest(&["add", text(&newer), "--manifests", text(dir)]);
+    assert!(status == Some(0) && proposed.contains("\"toyNew\"") && !proposed.contains("\"toyName\""), "{proposed}");
+    let export = ["exports", text(&newer), "--release", "2.0", "--source", "a test"];
+    assert_eq!(manifest(&export).0, Some(2), "unknown without its manifests");
+    let (status, list) = manifest(&[&export[..], &["--manifests", text(dir)]].concat());
+    assert!(status == Some(0) && list.contains("\"family\": \"toy\"") && list.contains("toyNew"), "{list}");
 }
 
 #[test]

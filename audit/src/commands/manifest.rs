@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::{Result, evidence};
+use super::{Result, coverage, evidence};
 use crate::cli::{Manifest, ManifestAdd, ManifestExports};
 use crate::coverage::Runtime;
 use crate::coverage::runtime::RuntimeExport;
 use crate::evidence::Verdict;
 use crate::manifest::builds::{ListedExport, ListedImport};
 use crate::manifest::schema;
-use crate::manifest::{Class, ClassTable, ExportList, Family};
+use crate::manifest::{Class, ClassTable, ExportList};
 
 pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
     match arguments {
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
 
 /// One line per unknown export, in the form of `classes.json`. What the code says nothing certain of gets no class: `?` is refused when it is read.
 fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
-    let families = Family::embedded()?;
+    let families = coverage::families(&arguments.manifests)?;
     let subject = evidence::read(&arguments.runtime, &families, &ClassTable::embedded()?, &mut Vec::new())?;
     let release = subject.release.map_or("?".to_string(), |release| release.to_string());
     let text = |value: &str| serde_json::Value::from(value).to_string();
@@ -53,7 +53,7 @@ fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
 }
 
 fn exports(arguments: &ManifestExports) -> Result<ExitCode> {
-    let families = Family::embedded()?;
+    let families = coverage::families(&arguments.manifests)?;
     let runtime = Runtime::read(&arguments.runtime, &families)?;
     let missing = |what: &str| anyhow!("{}: {what}: a build is known by it", runtime.file);
     let listed = |export: &RuntimeExport| ListedExport { name: export.name.to_string(), node: export.node.as_deref().map(Into::into) };
