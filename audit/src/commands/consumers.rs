@@ -3,19 +3,18 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::{Result, coverage, deliver, inputs};
+use super::{Result, coverage, deliver, inputs, parallel};
 use crate::archive::{self, Limits, What, image, walk};
 use crate::cli::Consumers;
 use crate::consumers::{self, Auditor, Subject};
 use crate::elf::{Elf, Source};
 use crate::loader::shim::Shim;
-use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::manifest::{ClassTable, Family};
 use crate::report::{Report, Scanned, Subjects};
 
 /// Packages that are opened when a directory holds them; anything else that packs files has to be named.
@@ -28,23 +27,14 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
     let families = Family::embedded()?;
     let table = ClassTable::embedded()?;
     let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { coverage::find_shim() } else { None });
-    let own = path.as_deref().is_some_and(super::is_own_shim);
-    let list = match &arguments.interposed {
-        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
-        None if own => Some(InterposedList::own()?),
-        None => None,
-    };
+    let list = inputs::interposed(arguments.interposed.as_deref(), path.as_deref())?;
     let image = path.as_deref().map(Elf::open).transpose()?;
     let shim = match (&image, list) {
         (Some(image), list) => Shim::from_library(image, list)?,
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(coverage::reference()?),
     };
-    let acceptances = match &arguments.accept {
-        Some(path) => Acceptances::read(&path.display().to_string(), &inputs::read_text(path)?)?,
-        None if own => Acceptances::embedded()?,
-        None => Acceptances::default(),
-    };
+    let acceptances = inputs::acceptances(arguments.accept.as_deref(), path.as_deref())?;
     let auditor = Auditor::new(&families, &table, &shim, image.as_ref(), &acceptances, coverage::today());
     let (jobs, unlisted) = jobs(arguments)?;
     let mut found = work(&jobs, &auditor);
@@ -107,31 +97,22 @@ impl Found {
     }
 }
 
-/// Hands the files to as many threads as there are processors; each takes the next one that nobody has.
+/// Looks at all files, and on a terminal says how far that is.
 fn work(jobs: &[Job], auditor: &Auditor<'_>) -> Found {
-    let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let all = Mutex::new(Found::default());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len()).max(1);
-    let worker = || {
-        let mut own = Found::default();
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            look(job, auditor, &mut own);
-        }
-        // A poisoned lock means that another thread has panicked; its panic goes on when the scope ends.
-        all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).join(own);
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+    let (taken, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let accounts = std::thread::scope(|scope| {
         if std::io::stderr().is_terminal() {
-            scope.spawn(|| progress(&next, jobs.len(), &done));
+            scope.spawn(|| progress(&taken, jobs.len(), &done));
         }
-        worker();
-        for worker in workers {
-            let _ = worker.join();
-        }
+        let accounts = parallel::fold(jobs, &taken, Found::default, |found, _, job| look(job, auditor, found));
         done.store(true, Ordering::Relaxed);
+        accounts
     });
-    all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    let mut all = Found::default();
+    for found in accounts {
+        all.join(found);
+    }
+    all
 }
 
 fn look(job: &Job, auditor: &Auditor<'_>, found: &mut Found) {
@@ -156,11 +137,11 @@ fn look(job: &Job, auditor: &Auditor<'_>, found: &mut Found) {
 }
 
 /// Draws how far the work is, on a terminal alone, and wipes the line at the end.
-fn progress(next: &AtomicUsize, all: usize, done: &AtomicBool) {
+fn progress(taken: &AtomicUsize, all: usize, done: &AtomicBool) {
     const WIDTH: usize = 40;
     while !done.load(Ordering::Relaxed) {
         std::thread::sleep(FRAME);
-        let at = next.load(Ordering::Relaxed).min(all);
+        let at = taken.load(Ordering::Relaxed).min(all);
         let full = at * WIDTH / all.max(1);
         let _ = write!(std::io::stderr(), "\r[{}{}] {at} / {all} files", "#".repeat(full), " ".repeat(WIDTH - full));
     }

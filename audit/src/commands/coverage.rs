@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{OWN_SHIM, Result, deliver, evidence, inputs, is_own_shim};
+use super::{OWN_SHIM, Result, deliver, evidence, inputs};
 use crate::cli::Coverage;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::elf::Elf;
-use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::manifest::{ClassTable, Family, InterposedList};
 use crate::report::{Format, Report, Subjects};
 
 /// Where our own shim is installed.
@@ -19,25 +19,14 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let families = families(&arguments.manifests)?;
     let table = ClassTable::embedded()?;
     let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { find_shim() } else { None });
-    let list = match &arguments.interposed {
-        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
-        // The actions of our own shim's rows are known.
-        None if path.as_deref().is_some_and(is_own_shim) => Some(InterposedList::own()?),
-        None => None,
-    };
+    let list = inputs::interposed(arguments.interposed.as_deref(), path.as_deref())?;
     let image = path.as_deref().map(Elf::open).transpose()?;
     let shim = match (&image, list) {
         (Some(image), list) => Shim::from_library(image, list)?,
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(reference()?),
     };
-    let mut acceptances = match &arguments.accept {
-        Some(path) => Acceptances::read(&path.display().to_string(), &inputs::read_text(path)?)?,
-        None => Acceptances::default(),
-    };
-    if arguments.accept.is_none() && path.as_deref().is_some_and(is_own_shim) {
-        acceptances = Acceptances::embedded()?;
-    }
+    let acceptances = inputs::acceptances(arguments.accept.as_deref(), path.as_deref())?;
     let context = Context { table: &table, families: &families, acceptances: &acceptances, today: today() };
 
     let mut unread = Vec::new();

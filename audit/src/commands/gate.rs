@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicUsize;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum as _;
 
 use super::coverage::{families, today};
-use super::{Result, checks, deliver, inputs, is_own_shim};
+use super::{Result, checks, deliver, inputs, is_own_shim, parallel};
 use crate::archive::{self, Limits, What};
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim, checks::STALE_ACCEPTANCE};
@@ -23,7 +22,7 @@ use crate::gfx;
 use crate::gfx::identity::Identity;
 use crate::gfx::target::Name;
 use crate::linkage::{self, Policy};
-use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::manifest::{Acceptances, ClassTable, Family};
 use crate::report::{Format, Report, Subjects};
 
 /// A runtime to be read.
@@ -136,40 +135,22 @@ fn packed(package: &Path, prefixes: &[&str], unread: &mut Vec<String>) -> Vec<Li
     archive::read(package, &shown, Limits::default(), &mut |member| match member {
         Ok(member) => {
             let file = member.name.rsplit('/').next().unwrap_or_default();
-            if prefixes.iter().any(|prefix| file.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))) {
+            if inputs::is_library(file, prefixes) {
                 found.push(Library::Member(member.name, member.bytes));
             }
         }
         Err(error) => unread.push(error.to_string()),
     });
     if found.is_empty() {
-        unread.push(format!("{shown}: holds no library named {}*", prefixes.join("* or ")));
+        unread.push(format!("{shown}: holds no {}", inputs::library_named(prefixes)));
     }
     found
 }
 
 /// Reads all runtimes, as many at a time as there are processors; results in the order of the files.
 fn read_all<'a>(files: &[Library], families: &'a [Family], targets: &[Name]) -> Vec<Result<Read<'a>>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(library) = files.get(at) else { break };
-            done.push((at, read(library, families, targets)));
-        }
-        done
-    };
-    let helpers = thread::available_parallelism().map_or(1, usize::from).min(files.len()).saturating_sub(1);
-    let mut all = thread::scope(|scope| {
-        let threads: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for thread in threads {
-            // A panic in a helper is a panic here.
-            all.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
+    let read = |done: &mut Vec<_>, at, library: &Library| done.push((at, read(library, families, targets)));
+    let mut all: Vec<_> = parallel::fold(files, &AtomicUsize::new(0), Vec::new, read).into_iter().flatten().collect();
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, read)| read).collect()
 }
@@ -228,11 +209,7 @@ fn gate_shim(
     gate: &mut Gate,
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
-    let list = match &entry.interposed {
-        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
-        None if is_own_shim(&entry.file) => Some(InterposedList::own()?),
-        None => None,
-    };
+    let list = inputs::interposed(entry.interposed.as_deref(), Some(&entry.file))?;
     let policy = match &entry.policy {
         Some(path) => Policy::read(&path.display().to_string(), &inputs::read_text(path)?)?,
         None => Policy::embedded()?,

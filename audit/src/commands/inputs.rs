@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use super::Result;
+use super::{Result, is_own_shim};
+use crate::manifest::{Acceptances, InterposedList};
 
 /// Expands directories. In one, a library counts if its name begins with one of `prefixes` and is followed by nothing or a version; links
 /// to the same file count once, under the real file's name. A directory without any such library is an error, not an empty audit.
@@ -22,8 +23,17 @@ pub fn expand(named: &[PathBuf], prefixes: &[&str]) -> Result<Vec<PathBuf>> {
 }
 
 fn libraries_in(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>> {
-    let fits = |name: &str, prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    collect(folder, |name| prefixes.iter().any(|prefix| fits(name, prefix)), &format!("library named {}*", prefixes.join("* or ")))
+    collect(folder, |name| is_library(name, prefixes), &library_named(prefixes))
+}
+
+/// True for a file name that is one of `prefixes`, alone or with a version after it.
+pub fn is_library(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// What a folder or a package had to hold, in words.
+pub fn library_named(prefixes: &[&str]) -> String {
+    format!("library named {}*", prefixes.join("* or "))
 }
 
 /// Files of a directory whose names fit, by what they really are, shown under the real file's name where that lies in the directory too.
@@ -54,6 +64,24 @@ fn collect(folder: &Path, fits: impl Fn(&str) -> bool, what: &str) -> Result<Vec
 pub fn shared_libraries_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let is_library = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "so") || name.contains(".so.");
     collect(folder, is_library, "shared library")
+}
+
+/// What a shim's rows do: the list the user gives, or for our own shim the one inside the program.
+pub(super) fn interposed(list: Option<&Path>, shim: Option<&Path>) -> Result<Option<InterposedList>> {
+    Ok(match list {
+        Some(path) => Some(InterposedList::read(&path.display().to_string(), &read_text(path)?)?),
+        None if shim.is_some_and(is_own_shim) => Some(InterposedList::own()?),
+        None => None,
+    })
+}
+
+/// Doors left open on purpose: those the user gives, or for our own shim those inside the program.
+pub(super) fn acceptances(file: Option<&Path>, shim: Option<&Path>) -> Result<Acceptances> {
+    Ok(match file {
+        Some(path) => Acceptances::read(&path.display().to_string(), &read_text(path)?)?,
+        None if shim.is_some_and(is_own_shim) => Acceptances::embedded()?,
+        None => Acceptances::default(),
+    })
 }
 
 /// Reads a text file; the error names it.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{OWN_SHIM, Result, deliver, inputs};
+use super::{Result, deliver, inputs, is_own_shim};
 use crate::cli::Linkage;
 use crate::elf::Elf;
 use crate::finding::Finding;
@@ -13,18 +13,14 @@ use crate::report::{Report, Subjects};
 
 pub(super) fn run(arguments: &Linkage) -> Result<ExitCode> {
     let policy = policy(arguments)?;
-    let list = match &arguments.interposed {
-        Some(path) => Some(InterposedList::read(&path.display().to_string(), &inputs::read_text(path)?)?),
-        None => None,
-    };
+    let list = inputs::interposed(arguments.interposed.as_deref(), None)?;
     let files = shims(&arguments.shims)?;
     // The list inside the program is that of our own shim, and is read for no other.
-    let is_own = |file: &Path| file.file_name().is_some_and(|name| name == OWN_SHIM);
-    let wanted = list.is_none() && arguments.policy.is_none() && files.iter().any(|file| is_own(file));
+    let wanted = list.is_none() && arguments.policy.is_none() && files.iter().any(|file| is_own_shim(file));
     let own = if wanted { Some(InterposedList::own()?) } else { None };
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for file in files {
-        let expected = list.as_ref().or_else(|| own.as_ref().filter(|_| is_own(&file)));
+        let expected = list.as_ref().or_else(|| own.as_ref().filter(|_| is_own_shim(&file)));
         match read(&file, &policy, expected, &mut findings) {
             Ok(subject) => subjects.push(subject),
             Err(error) => unread.push(format!("{error:#}")),

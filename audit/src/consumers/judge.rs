@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::facts::{DeepBind, Facts, Import};
 use super::{Auditor, Check, Reached, Reason, Subject, Verdict, checks};
 use crate::loader::shim::Match;
-use crate::manifest::schema::Undoes;
+use crate::manifest::builds::KnownImport;
 use crate::manifest::{Action, Class, Family};
 
 /// Names that are spelled out in a sentence; all are in the report's lists.
@@ -107,20 +107,14 @@ fn accepted(auditor: &Auditor<'_>, family: &Family, name: &str, class: Class) ->
 /// True if the shim holds every import by which any known build of the runtime moves memory of the card: which release will be there is not known.
 fn held_beneath(auditor: &Auditor<'_>, family: &Family) -> bool {
     let Some(beneath) = auditor.families.iter().find(|other| family.identity.beneath.as_deref() == Some(other.name())) else { return false };
-    let held = |import: &crate::manifest::builds::KnownImport| {
+    let held = |import: &KnownImport| {
         let Some(judged) = beneath.judge(import.name, None, auditor.table) else { return false };
-        let undoes = beneath.row(import.name).and_then(|row| row.undoes);
-        let moves = match judged.class {
-            Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc => true,
-            Class::Free => !undoes.is_some_and(Undoes::leaves_the_card_alone),
-            _ => false,
-        };
-        !moves
+        !beneath.moves_memory(import.name, judged.class)
             || !auditor.table.rule(judged.class, judged.size).must_interpose
             || (import.preload_wins && matches!(auditor.shim.look_up(import.name, import.node), Match::Binds(_)))
             || (judged.class == Class::Free && accepted(auditor, beneath, import.name, judged.class))
     };
-    let allocates = |import: &crate::manifest::builds::KnownImport| {
+    let allocates = |import: &KnownImport| {
         let class = beneath.judge(import.name, None, auditor.table).map(|judged| judged.class);
         matches!(class, Some(Class::DeviceAlloc | Class::ManagedAlloc))
     };

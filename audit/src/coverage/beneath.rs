@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::shim::Match;
 use super::{Context, Runtime, Shim};
-use crate::manifest::schema::Undoes;
 use crate::manifest::{Acceptance, Class};
 
 /// What was found beneath.
@@ -64,13 +63,7 @@ pub(super) fn judge(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_
             verdict.open.push(Gap { name: import.name.clone(), reason: "in no manifest of the family beneath".into() });
             continue;
         };
-        let undoes = beneath.row(&import.name).and_then(|row| row.undoes);
-        let moves_memory = match judged.class {
-            Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc => true,
-            Class::Free => !undoes.is_some_and(Undoes::leaves_the_card_alone),
-            _ => false,
-        };
-        if !moves_memory || !context.table.rule(judged.class, judged.size).must_interpose {
+        if !beneath.moves_memory(&import.name, judged.class) || !context.table.rule(judged.class, judged.size).must_interpose {
             continue;
         }
         allocating += usize::from(judged.class != Class::Free);

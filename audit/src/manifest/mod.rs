@@ -176,6 +176,15 @@ impl Family {
         self.hints.as_ref().map(|(file, text)| Hints::read(file, text)).transpose()
     }
 
+    /// True if a call of the export takes or gives back memory of the card that is charged to the caller: what a shim beneath has to see.
+    pub fn moves_memory(&self, name: &str, class: Class) -> bool {
+        match class {
+            Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc => true,
+            Class::Free => !self.row(name).and_then(|row| row.undoes).is_some_and(schema::Undoes::leaves_the_card_alone),
+            _ => false,
+        }
+    }
+
     /// The class of an export in a release.
     pub fn judge(&self, name: &str, release: Option<Release>, table: &ClassTable) -> Option<Judged> {
         let row = self.row(name)?;
