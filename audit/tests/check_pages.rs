@@ -4,23 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
+use vrocm_audit::commands::checks;
 use vrocm_audit::finding::{Check, page};
-use vrocm_audit::{consumers, coverage, evidence, gate, gfx, linkage, loader};
-
-/// Every check of every audit. A new audit adds its registry here.
-fn all() -> impl Iterator<Item = &'static Check> {
-    let rules = linkage::RULES.iter().map(|rule| &rule.check);
-    let own = coverage::checks::ALL.into_iter().chain(consumers::checks::ALL).chain(evidence::checks::ALL).chain(gate::checks::ALL);
-    own.chain(gfx::checks::ALL).chain(rules).chain(loader::unknown::ALL).chain(gfx::preflight::reasons::ALL)
-}
 
 fn pages() -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
-    for check in all() {
+    for check in checks() {
         assert!(pages.insert(format!("{}.md", check.id), page(check)).is_none(), "two checks are called {}", check.id);
     }
     let row = |check: &Check| format!("| [{0}]({0}.md) | {1} | {2} |\n", check.id, check.severity.word(), check.what);
-    let mut rows: Vec<String> = all().map(row).collect();
+    let mut rows: Vec<String> = checks().map(row).collect();
     rows.sort();
     let head = "# Checks\n\nEach page is made from the text that `vrocm-audit explain` prints; do not edit them by hand.\n\n| check | severity | what is checked |\n|---|---|---|\n";
     pages.insert("README.md".into(), head.to_string() + &rows.concat());
@@ -49,7 +42,7 @@ fn pages_are_those_of_the_checks() {
 
 #[test]
 fn texts_are_whole() {
-    for check in all() {
+    for check in checks() {
         assert!(check.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{}", check.id);
         for text in [check.what, check.why, check.fix, check.source] {
             assert!(!text.trim().is_empty() && text.trim() == text, "{}: {text:?}", check.id);

@@ -5,6 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::file;
 use vrocm_audit::elf::Elf;
 use vrocm_audit::evidence::audit::Known;
 use vrocm_audit::evidence::read::{self, Reading};
@@ -21,19 +22,6 @@ const HIP: [(&str, &str, &str); 4] = [
 const SINKS: [&str; 3] = ["hsa_amd_memory_pool_allocate", "hsa_amd_vmem_handle_create", "hsa_memory_allocate"];
 /// Doors that a review had missed, and that the seeds do not name.
 const MISSED: [&str; 5] = ["hipArray3DCreate", "hipArrayCreate", "hipMalloc3D", "hipMemAllocPitch", "hipMemCreate"];
-
-/// A library of a package; `None`, with the reason, where scripts/corpus.sh has found that the package cannot be had any more.
-fn file(package: &str, name: &str) -> Option<PathBuf> {
-    let corpus = std::env::var_os("VROCM_CORPUS").map_or_else(|| PathBuf::from("../.corpus"), PathBuf::from);
-    let path = corpus.join(package).join("usr/lib/x86_64-linux-gnu").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    let missing = std::fs::read_to_string(corpus.join(".missing")).unwrap_or_default();
-    assert!(missing.lines().any(|line| line == package), "{} is missing: scripts/corpus.sh fetches it", path.display());
-    println!("not tested: {package} cannot be had here");
-    None
-}
 
 fn families() -> Vec<Family> {
     Family::embedded().expect("families")

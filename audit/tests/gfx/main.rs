@@ -9,3 +9,5 @@ mod identity;
 mod real;
 mod release;
 mod stand_in;
+#[path = "../support/mod.rs"]
+mod support;

@@ -7,21 +7,9 @@ use vrocm_audit::gfx::verdict::{Reason, Verdict};
 use vrocm_audit::gfx::{Library, Tier};
 
 use crate::stand_in::{TARGETS, ask, scan};
+use crate::support::file;
 
 const OLD: &str = "700 701 702 801 802 803 805 810 900 902 904 906 908 909 90a 90c 1010 1011 1012 1013 1030 1031 1032 1033 1034 1035";
-
-/// A library of a package; `None`, with the reason, where scripts/corpus.sh has found that the package cannot be had any more.
-fn file(package: &str, name: &str) -> Option<PathBuf> {
-    let corpus = std::env::var_os("VROCM_CORPUS").map_or_else(|| PathBuf::from("../.corpus"), PathBuf::from);
-    let path = corpus.join(package).join("usr/lib/x86_64-linux-gnu").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    let missing = std::fs::read_to_string(corpus.join(".missing")).unwrap_or_default();
-    assert!(missing.lines().any(|line| line == package), "{} is missing: scripts/corpus.sh fetches it", path.display());
-    println!("not tested: {package} cannot be had here");
-    None
-}
 
 fn rocr(version: &str) -> Option<PathBuf> {
     file(&format!("libhsa-runtime64-1_{version}_amd64"), "libhsa-runtime64.so.1")

@@ -66,3 +66,16 @@ pub fn audit(arguments: &[&str]) -> Outcome {
     let report = if done.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&done.stdout).expect("JSON") };
     Outcome { exit: done.status.code().expect("an exit status"), report, stderr }
 }
+
+/// A library of a package; `None`, with the reason, where scripts/corpus.sh has found that the package cannot be had any more.
+pub fn file(package: &str, name: &str) -> Option<PathBuf> {
+    let corpus = std::env::var_os("VROCM_CORPUS").map_or_else(|| PathBuf::from("../.corpus"), PathBuf::from);
+    let path = corpus.join(package).join("usr/lib/x86_64-linux-gnu").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    let missing = std::fs::read_to_string(corpus.join(".missing")).unwrap_or_default();
+    assert!(missing.lines().any(|line| line == package), "{} is missing: scripts/corpus.sh fetches it", path.display());
+    println!("not tested: {package} cannot be had here");
+    None
+}
