@@ -12,7 +12,7 @@ use std::process::Command;
 use vrocm_audit::elf::{Elf, constants as elf};
 use vrocm_audit::loader::{self, How, Request};
 
-use crate::machine::this_cpu;
+use crate::machine::{this_cpu, traced};
 use crate::support::compile;
 
 /// Layouts per loader in a plain test run.
@@ -201,18 +201,14 @@ struct Said {
 fn real(program: &Path, dir: &Path, environment: &[(String, String)], interpreter: &str) -> Said {
     let mut command = Command::new(program);
     command.current_dir(dir).env_clear().envs(environment.iter().cloned()).env("LD_TRACE_LOADED_OBJECTS", "1");
-    let done = command.output().expect("started");
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
-    let mut objects = Vec::new();
-    for line in text.lines() {
-        let line = line.trim();
-        let line = line.rsplit_once(" (0x").map_or(line, |(before, _)| before);
-        let (name, path) = line.split_once(" => ").unwrap_or((line, line));
-        if !name.starts_with("linux-vdso") && name != interpreter && name != "statically linked" {
-            objects.push((name.to_string(), path.to_string()));
+    let done = loop {
+        match command.output() {
+            // A child that another test has just forked holds the written file open until it becomes another program.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::sleep(std::time::Duration::from_millis(1)),
+            done => break done.expect("started"),
         }
-    }
-    Said { objects, stopped: !done.status.success() }
+    };
+    Said { objects: traced(&done.stdout, interpreter), stopped: !done.status.success() }
 }
 
 /// True if what the loader said is one of our answers.

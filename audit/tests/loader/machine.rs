@@ -17,18 +17,23 @@ pub fn this_cpu() -> Option<Cpu> {
 /// What the real loader lists: (name, path), the vdso and the interpreter left out; `None` where it lists nothing.
 pub fn real(mut command: Command, interpreter: &str) -> Option<Vec<(String, String)>> {
     let done = command.env("LD_TRACE_LOADED_OBJECTS", "1").output().ok()?;
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let mut objects = traced(&done.stdout, interpreter);
+    objects.retain(|(_, path)| path != interpreter);
+    done.status.success().then_some(objects)
+}
+
+/// The lines of `LD_TRACE_LOADED_OBJECTS` as (name, path); the vdso and what is named as the interpreter are left out.
+pub fn traced(output: &[u8], interpreter: &str) -> Vec<(String, String)> {
     let mut objects = Vec::new();
-    for line in text.lines() {
+    for line in String::from_utf8_lossy(output).lines() {
         let line = line.trim();
         let line = line.rsplit_once(" (0x").map_or(line, |(before, _)| before);
         let (name, path) = line.split_once(" => ").unwrap_or((line, line));
-        if name.starts_with("linux-vdso") || name == "statically linked" || name == interpreter || path == interpreter {
-            continue;
+        if !name.starts_with("linux-vdso") && name != "statically linked" && name != interpreter {
+            objects.push((name.to_string(), path.to_string()));
         }
-        objects.push((name.to_string(), path.to_string()));
     }
-    done.status.success().then_some(objects)
+    objects
 }
 
 /// The same from the resolver. A missing library is "not found", as there.
