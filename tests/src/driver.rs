@@ -330,6 +330,24 @@ impl Session {
         answer
     }
 
+    /// Gives a command whose answer has to come and to be a success.
+    ///
+    /// # Panics
+    /// If it does not or is none.
+    pub fn must(&mut self, command: &str) -> Answer {
+        let answer = self.ask(command);
+        assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
+        answer.expect("it is there")
+    }
+
+    /// Gives a command whose answer has to come, whatever it is.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    pub fn status(&mut self, command: &str) -> Status {
+        self.ask(command).unwrap_or_else(|| panic!("{command}: gone")).status
+    }
+
     /// Gives a command and does not wait. The next answer that is asked for may be this one's.
     pub fn tell(&mut self, command: &str) {
         if let Some(input) = &mut self.input {

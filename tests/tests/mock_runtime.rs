@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use vrocm_tests::corpus;
-use vrocm_tests::driver::{Answer, Driver, End, Session, Status, Way};
+use vrocm_tests::driver::{Driver, End, Session, Status, Way};
 use vrocm_tests::hashcat;
 use vrocm_tests::mock::Mock;
 use vrocm_tests::paths::{Path, first_failure, fixture, rows, settled};
@@ -64,18 +64,12 @@ fn measure(runtime: &Runtime, path: &Path) -> String {
 fn start(runtime: &Runtime, mock: &Mock) -> Session {
     let mut session = Driver::new(runtime, mock).start();
     for command in ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"] {
-        must(&mut session, command);
+        session.must(command);
     }
     session
 }
 
 /// Gives a command that has to succeed.
-fn must(session: &mut Session, command: &str) -> Answer {
-    let answer = session.ask(command);
-    assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
-    answer.expect("it is there")
-}
-
 fn every_path(version: &str) {
     let runtime = match Runtime::find(version) {
         Ok(runtime) => runtime,
@@ -165,14 +159,14 @@ fn capacity_is_the_card_whatever_asks_and_free_is_what_is_left() {
             }
             assert_eq!(answer.number("total"), 8192 * MIB, "{}: {query}", runtime.version);
         }
-        let before = must(&mut session, "hipMemGetInfo").number("free");
-        must(&mut session, "hipMalloc,1G");
-        assert_eq!(before - must(&mut session, "hipMemGetInfo").number("free"), 1024 * MIB, "{}", runtime.version);
+        let before = session.must("hipMemGetInfo").number("free");
+        session.must("hipMalloc,1G");
+        assert_eq!(before - session.must("hipMemGetInfo").number("free"), 1024 * MIB, "{}", runtime.version);
         // Another process shows in what is free, where the runtime asks for it: 5.2.3 counts its own allocations alone.
         let mut other = start(runtime, &mock);
-        must(&mut other, "hipMalloc,2G");
+        other.must("hipMalloc,2G");
         let seen = if runtime.is_at_least("5.7.1") { 3072 * MIB } else { 1024 * MIB };
-        let lost = before - must(&mut session, "hipMemGetInfo").number("free");
+        let lost = before - session.must("hipMemGetInfo").number("free");
         assert!(lost.abs_diff(seen) <= 4 * MIB, "{}: {lost} of {seen}", runtime.version);
     }
 }
@@ -183,8 +177,8 @@ fn copies_copy() {
         for make in ["hipMalloc,3M", "hipMallocManaged,3M", "hipExtMallocWithFlags,3M,1"] {
             let mock = Mock::new();
             let mut session = start(runtime, &mock);
-            must(&mut session, make);
-            assert_eq!(must(&mut session, "hipMemcpy").number("same"), 1, "{}: {make}", runtime.version);
+            session.must(make);
+            assert_eq!(session.must("hipMemcpy").number("same"), 1, "{}: {make}", runtime.version);
         }
     }
 }
@@ -213,7 +207,7 @@ fn injected_faults_meet_the_call_they_name() {
         let mock = Mock::new();
         let mut session = start(runtime, &mock);
         for (fail, statuses) in [("pool_allocate:2", [0, 2, 0]), ("device:2+", [0, 2, 2]), ("vmem_handle_create:1+", [0, 0, 0])] {
-            must(&mut session, &format!("mock,FAIL,{fail}"));
+            session.must(&format!("mock,FAIL,{fail}"));
             for status in statuses {
                 assert_eq!(session.ask("hipMalloc,5M").map(|answer| answer.status), Some(Status::Code(status)), "{} {fail}", runtime.version);
             }
@@ -227,12 +221,12 @@ fn processes_share_a_card_and_the_dead_hold_nothing() {
     let mock = Mock::new().limit_mib(100);
     let mut first = Driver::hsa(&mock).start();
     let mut second = Driver::hsa(&mock).start();
-    must(&mut first, "pool_allocate,64M");
+    first.must("pool_allocate,64M");
     assert_eq!(second.ask("pool_allocate,64M").map(|answer| answer.status), Some(OUT_OF_RESOURCES));
     assert_eq!(mock.card(0).asked, 64 * MIB);
     first.kill();
     assert_eq!(mock.card(0).asked, 0);
-    must(&mut second, "pool_allocate,64M");
+    second.must("pool_allocate,64M");
     assert_eq!(mock.card(0).highest_asked, 64 * MIB, "the two never held memory at the same time");
 }
 
@@ -262,24 +256,24 @@ fn small_requests_share_blocks_and_large_ones_fill_them() {
     let mock = Mock::new();
     let mut session = Driver::hsa(&mock).start();
     for _ in 0..100 {
-        must(&mut session, "pool_allocate,4K");
+        session.must("pool_allocate,4K");
     }
     assert_eq!((mock.card(0).asked, mock.card(0).block), (400 << 10, 2 * MIB));
-    must(&mut session, "pool_allocate,3M");
+    session.must("pool_allocate,3M");
     assert_eq!(mock.card(0).block, 6 * MIB);
-    must(&mut session, "pool_free");
+    session.must("pool_free");
     assert_eq!(mock.card(0).block, 2 * MIB, "what is larger than a block goes at once");
     for _ in 0..100 {
-        must(&mut session, "pool_free");
+        session.must("pool_free");
     }
     assert_eq!((mock.card(0).asked, mock.card(0).block), (0, 2 * MIB), "an empty block is cached");
-    assert_eq!(must(&mut session, "available").number("size"), 16384 * MIB, "and counts as available");
-    must(&mut session, "pool_allocate,4K,4");
+    assert_eq!(session.must("available").number("size"), 16384 * MIB, "and counts as available");
+    session.must("pool_allocate,4K,4");
     assert_eq!(mock.card(0).block, 2 * MIB + 4096, "memory for code is not cut from blocks");
 
     let mock = Mock::new().knob("BLOCKS", &0);
     let mut session = Driver::hsa(&mock).start();
-    must(&mut session, "pool_allocate,5000");
+    session.must("pool_allocate,5000");
     assert_eq!((mock.card(0).asked, mock.card(0).block), (8192, 8192), "without blocks, pages");
 }
 
@@ -287,10 +281,10 @@ fn small_requests_share_blocks_and_large_ones_fill_them() {
 fn a_cache_is_given_back_before_memory_is_refused() {
     let mock = Mock::new().limit_mib(8);
     let mut session = Driver::hsa(&mock).start();
-    must(&mut session, "pool_allocate,4K");
-    must(&mut session, "pool_free");
+    session.must("pool_allocate,4K");
+    session.must("pool_free");
     assert_eq!(mock.card(0).block, 2 * MIB);
-    must(&mut session, "pool_allocate,8M");
+    session.must("pool_allocate,8M");
     assert_eq!(session.ask("pool_allocate,4K").map(|answer| answer.status), Some(OUT_OF_RESOURCES));
 }
 
@@ -300,24 +294,24 @@ fn physical_memory_goes_with_the_last_reference_and_the_last_mapping() {
     let mut session = Driver::hsa(&mock).start();
     assert_eq!(session.ask("vmem_release,0").map(|answer| answer.status), Some(INVALID_ALLOCATION));
     for command in ["vmem_create,64M", "vmem_reserve,64M", "vmem_map", "vmem_access"] {
-        must(&mut session, command);
+        session.must(command);
     }
     assert_eq!(session.ask("vmem_unreserve").map(|answer| answer.status), Some(Status::Code(0x100A)), "something is mapped there");
-    must(&mut session, "vmem_retain");
-    must(&mut session, "vmem_release");
-    must(&mut session, "vmem_release");
+    session.must("vmem_retain");
+    session.must("vmem_release");
+    session.must("vmem_release");
     assert_eq!(mock.card(0).asked, 64 * MIB, "it is mapped");
-    must(&mut session, "vmem_unmap");
+    session.must("vmem_unmap");
     assert_eq!(mock.card(0).asked, 0);
-    must(&mut session, "vmem_unreserve");
+    session.must("vmem_unreserve");
 
     for command in ["vmem_create,64M", "vmem_export", "vmem_import"] {
-        must(&mut session, command);
+        session.must(command);
     }
     assert_eq!(mock.card(0).asked, 64 * MIB, "one memory, imported where it was made");
-    must(&mut session, "vmem_release");
+    session.must("vmem_release");
     assert_eq!(mock.card(0).asked, 64 * MIB);
-    must(&mut session, "vmem_release");
+    session.must("vmem_release");
     assert_eq!(mock.card(0).asked, 0);
 }
 
@@ -327,15 +321,15 @@ fn imported_memory_is_not_taken_twice() {
         let mock = Mock::new();
         let handle = mock.folder().join("handle");
         let (mut owner, mut user) = (start(runtime, &mock), start(runtime, &mock));
-        must(&mut owner, "hipMalloc,64M");
-        must(&mut owner, &format!("hipIpcGetMemHandle,{}", handle.display()));
+        owner.must("hipMalloc,64M");
+        owner.must(&format!("hipIpcGetMemHandle,{}", handle.display()));
         let before = mock.card(0).asked;
-        must(&mut user, &format!("hipIpcOpenMemHandle,{}", handle.display()));
+        user.must(&format!("hipIpcOpenMemHandle,{}", handle.display()));
         assert_eq!(mock.card(0).asked, before, "{}", runtime.version);
         let imported = mock.record().into_iter().find(|line| line.kind == "import" && line.call == "ipc_memory_attach").expect("it shows");
         assert_eq!((imported.pid, imported.asked), (user.pid(), 64 * MIB), "{}", runtime.version);
-        must(&mut user, "hipIpcCloseMemHandle");
-        must(&mut owner, "hipFree");
+        user.must("hipIpcCloseMemHandle");
+        owner.must("hipFree");
     }
 }
 
@@ -345,8 +339,8 @@ fn memory_of_a_graphics_library_is_not_charged_to_who_maps_it() {
         let mock = Mock::new();
         let mut session = start(runtime, &mock);
         let before = mock.card(0).asked;
-        must(&mut session, "hipImportExternalMemory,64M");
-        must(&mut session, "hipExternalMemoryGetMappedBuffer");
+        session.must("hipImportExternalMemory,64M");
+        session.must("hipExternalMemoryGetMappedBuffer");
         assert_eq!(mock.card(0).asked, before, "{}", runtime.version);
         let lines = mock.record();
         assert!(lines.iter().any(|line| line.kind == "import" && line.call == "interop_map_buffer" && line.asked == 64 * MIB), "{}", runtime.version);
@@ -357,10 +351,10 @@ fn memory_of_a_graphics_library_is_not_charged_to_who_maps_it() {
 fn each_card_has_a_limit_of_its_own() {
     let mock = Mock::new().cards(2).limit_mib_of(1, 32);
     let mut session = Driver::hsa(&mock).start();
-    must(&mut session, "pool_allocate,64M");
-    must(&mut session, "card,1");
+    session.must("pool_allocate,64M");
+    session.must("card,1");
     assert_eq!(session.ask("pool_allocate,64M").map(|answer| answer.status), Some(OUT_OF_RESOURCES));
-    must(&mut session, "pool_allocate,32M");
+    session.must("pool_allocate,32M");
     assert_eq!((mock.card(0).asked, mock.card(1).asked), (64 * MIB, 32 * MIB));
 }
 

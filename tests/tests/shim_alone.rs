@@ -1,21 +1,15 @@
 //! The HIP layer by itself: a stand-in for the runtime that takes nothing from HSA. What the shim has charged is compared with what the stand-in holds.
 
-use vrocm_tests::driver::{Answer, Driver, End, Session, Status};
+use vrocm_tests::driver::{Driver, End, Session, Status};
 use vrocm_tests::mock::Mock;
 
 const MIB: u64 = 1 << 20;
 const QUOTA: u64 = 64;
 
-fn must(session: &mut Session, command: &str) -> Answer {
-    let answer = session.ask(command);
-    assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
-    answer.expect("it is there")
-}
-
 /// What is charged, and what the stand-in holds.
 fn both(session: &mut Session) -> (u64, u64) {
-    let charged = QUOTA * MIB - must(session, "hipMemGetInfo").number("free");
-    (charged, must(session, "hipDeviceGetLimit,1").number("value"))
+    let charged = QUOTA * MIB - session.must("hipMemGetInfo").number("free");
+    (charged, session.must("hipDeviceGetLimit,1").number("value"))
 }
 
 /// Gives the commands, and after each says what is held: in MiB, rounded down, the same by both.
@@ -24,7 +18,7 @@ fn held_after(commands: &[&str]) -> Vec<u64> {
     let mut session = Driver::alone(&mock).shim(&mock, QUOTA).start();
     let mut held = Vec::new();
     for command in commands {
-        must(&mut session, command);
+        session.must(command);
         let (charged, taken) = both(&mut session);
         assert_eq!(charged, taken, "{command} in {commands:?}");
         held.push(taken / MIB);
@@ -98,14 +92,14 @@ fn without_room_nothing_is_asked_of_the_runtime() {
     for request in requests {
         let mock = Mock::new();
         let mut session = Driver::alone(&mock).shim(&mock, QUOTA).start();
-        must(&mut session, "hipGraphCreate");
-        must(&mut session, "hipMalloc,40M");
+        session.must("hipGraphCreate");
+        session.must("hipMalloc,40M");
         for size in ["512M", "25M"] {
             let answer = session.ask(&format!("{request},{size}")).expect("it lives");
             assert_eq!(answer.status, Status::Code(2), "{request} {size}");
         }
         assert_eq!(both(&mut session), (40 * MIB, 40 * MIB), "{request}");
-        must(&mut session, &format!("{request},24M"));
+        session.must(&format!("{request},24M"));
         assert_eq!(both(&mut session), (64 * MIB, 64 * MIB), "{request}");
     }
 }
@@ -117,6 +111,6 @@ fn a_failure_of_the_runtime_charges_nothing() {
     let mut session = Driver::alone(&mock).shim(&mock, 4096).start();
     for request in ["hipMalloc,2G", "hipMemCreate,2G", "hipMallocAsync,2G"] {
         assert_eq!(session.ask(request).map(|answer| answer.status), Some(Status::Code(2)), "{request}");
-        assert_eq!(must(&mut session, "hipMemGetInfo").number("free"), 1024 * MIB, "{request}");
+        assert_eq!(session.must("hipMemGetInfo").number("free"), 1024 * MIB, "{request}");
     }
 }

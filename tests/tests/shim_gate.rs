@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use vrocm_tests::corpus;
-use vrocm_tests::driver::{Answer, Driver, End, Session, Status};
+use vrocm_tests::driver::{Driver, End, Session, Status};
 use vrocm_tests::mock::Mock;
 use vrocm_tests::runtime::Runtime;
 use vrocm_tests::shim;
@@ -149,50 +149,40 @@ fn without(name: &str) -> Vec<u8> {
     bytes
 }
 
-fn must(session: &mut Session, command: &str) -> Answer {
-    let answer = session.ask(command);
-    assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
-    answer.expect("it is there")
-}
-
-fn status(session: &mut Session, command: &str) -> Status {
-    session.ask(command).unwrap_or_else(|| panic!("{command}: gone")).status
-}
-
 /// A limit that is raised is charged for what ROCr can take because of it, once, and refused where there is no room.
 #[test]
 fn a_raised_limit_is_charged_once_and_refused_without_room() {
     for runtime in Runtime::present() {
         let mock = Mock::new();
         let mut session = Driver::new(runtime, &mock).shim(&mock, 1024).start();
-        must(&mut session, "hipInit,0");
-        must(&mut session, "hipMalloc,4K");
-        must(&mut session, "hipFree");
-        if status(&mut session, "hipDeviceSetLimit,0,1024") == Status::Absent {
+        session.must("hipInit,0");
+        session.must("hipMalloc,4K");
+        session.must("hipFree");
+        if session.status("hipDeviceSetLimit,0,1024") == Status::Absent {
             assert_eq!(runtime.version, "5.2.3");
             continue;
         }
         let context = runtime.version;
-        let held = |session: &mut Session| 1024 * MIB - must(session, "hipMemGetInfo").number("free");
+        let held = |session: &mut Session| 1024 * MIB - session.must("hipMemGetInfo").number("free");
         let before = held(&mut session);
         // 64 lanes of 32 waves on each of the mock's 60 units, beyond the 1024 bytes that the runtime starts with.
         let stack = |bytes: u64| (bytes - 1024) * 64 * 32 * 60;
         for (bytes, charged) in [(1024, 0), (2048, 2048), (1024, 2048), (2048, 2048), (4096, 4096), (2048, 4096)] {
-            must(&mut session, &format!("hipDeviceSetLimit,0,{bytes}"));
+            session.must(&format!("hipDeviceSetLimit,0,{bytes}"));
             let expected = if charged == 0 { 0 } else { stack(charged) };
             assert_eq!(held(&mut session) - before, expected, "{context}: {bytes}");
         }
-        assert_eq!(status(&mut session, "hipDeviceSetLimit,0,65536"), Status::Code(2), "{context}: 7.4 GiB of scratch");
-        assert_eq!(must(&mut session, "hipDeviceGetLimit,0").number("value"), 2048, "{context}: a refusal changes nothing");
+        assert_eq!(session.status("hipDeviceSetLimit,0,65536"), Status::Code(2), "{context}: 7.4 GiB of scratch");
+        assert_eq!(session.must("hipDeviceGetLimit,0").number("value"), 2048, "{context}: a refusal changes nothing");
         // What the runtime itself refuses charges nothing, and its answer stands.
-        assert_eq!(status(&mut session, "hipDeviceSetLimit,1,512"), Status::Code(215), "{context}");
-        assert_eq!(status(&mut session, "hipDeviceSetLimit,2,900M"), Status::Code(2), "{context}: kernels' heap");
-        must(&mut session, "hipDeviceSetLimit,2,256M");
+        assert_eq!(session.status("hipDeviceSetLimit,1,512"), Status::Code(215), "{context}");
+        assert_eq!(session.status("hipDeviceSetLimit,2,900M"), Status::Code(2), "{context}: kernels' heap");
+        session.must("hipDeviceSetLimit,2,256M");
         assert_eq!(held(&mut session) - before, stack(4096), "{context}: the heap is charged when it is taken");
         if runtime.is_at_least("7.2.4") {
-            must(&mut session, "hipDeviceSetLimit,4098,64M");
+            session.must("hipDeviceSetLimit,4098,64M");
             assert_eq!(held(&mut session) - before, stack(4096), "{context}: less than the scratch that is allowed already");
-            assert_eq!(status(&mut session, "hipDeviceSetLimit,4098,1200M"), Status::Code(2), "{context}: more");
+            assert_eq!(session.status("hipDeviceSetLimit,4098,1200M"), Status::Code(2), "{context}: more");
         }
         assert_eq!(session.close().end, End::Exit(0), "{context}");
     }

@@ -54,15 +54,9 @@ fn runtime(version: &str) -> Option<&'static Runtime> {
 fn start(runtime: &Runtime, mock: &Mock, way: Way, quota: u64) -> Session {
     let mut session = Driver::new(runtime, mock).shim(mock, quota).way(way).start();
     for command in ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"] {
-        must(&mut session, command);
+        session.must(command);
     }
     session
-}
-
-fn must(session: &mut Session, command: &str) -> Answer {
-    let answer = session.ask(command);
-    assert!(answer.as_ref().is_some_and(Answer::is_ok), "{command}: {answer:?}");
-    answer.expect("it is there")
 }
 
 /// Tries a path that has no room. Answers what failed first, and how. `survives`: no release of the runtime is known to end here.
@@ -71,7 +65,7 @@ fn refused(runtime: &Runtime, path: &Path, way: Way, quota: u64, held: &str, sur
     let mock = Mock::new();
     let mut session = start(runtime, &mock, way, quota);
     if !held.is_empty() {
-        must(&mut session, held);
+        session.must(held);
     }
     let answer = first_failure(&mut session, &path.make);
     let alive = session.ask("hipMalloc,4K").filter(Answer::is_ok).and_then(|_| session.ask("hipFree")).is_some_and(|answer| answer.is_ok());
@@ -141,7 +135,7 @@ fn a_request_that_just_does_not_fit_is_refused_cleanly() {
 
 /// What the ledger says is held, through the shim's own report.
 fn charged(session: &mut Session, quota: u64) -> u64 {
-    quota * MIB - must(session, "hipMemGetInfo").number("free")
+    quota * MIB - session.must("hipMemGetInfo").number("free")
 }
 
 /// Asks until both numbers are the same: 6.4.3 and 7.2.4 give some memory back on a thread of their own. `Err`: they never were.
@@ -264,15 +258,15 @@ fn what_is_reported_as_free_can_be_had() {
         let mock = Mock::new().vram_mib(4096);
         let mut first = start(runtime, &mock, Way::Direct, 256);
         let mut second = start(runtime, &mock, Way::Direct, 256);
-        must(&mut first, "hipMalloc,100M");
-        must(&mut second, "hipMallocManaged,50M");
-        let free = must(&mut second, "hipMemGetInfo").number("free");
+        first.must("hipMalloc,100M");
+        second.must("hipMallocManaged,50M");
+        let free = second.must("hipMemGetInfo").number("free");
         assert!((100 * MIB..=106 * MIB).contains(&free), "{}: {free}", runtime.version);
         let whole = free / (2 * MIB) * 2 * MIB;
-        must(&mut second, &format!("hipMalloc,{whole}"));
+        second.must(&format!("hipMalloc,{whole}"));
         assert!(!second.ask("hipMalloc,2M").expect("it lives").is_ok(), "{}", runtime.version);
-        must(&mut first, "hipFree");
-        must(&mut second, "hipMalloc,90M");
+        first.must("hipFree");
+        second.must("hipMalloc,90M");
     }
 }
 
@@ -282,8 +276,8 @@ fn imported_memory_is_charged_where_it_was_made() {
         let mock = Mock::new();
         let handle = mock.folder().join("handle");
         let (mut owner, mut user) = (start(runtime, &mock, Way::Direct, 256), start(runtime, &mock, Way::Direct, 256));
-        must(&mut owner, "hipMalloc,64M");
-        must(&mut owner, &format!("hipIpcGetMemHandle,{}", handle.display()));
+        owner.must("hipMalloc,64M");
+        owner.must(&format!("hipIpcGetMemHandle,{}", handle.display()));
         let commands = [
             format!("hipIpcOpenMemHandle,{}", handle.display()),
             "hipIpcCloseMemHandle".into(),
@@ -291,12 +285,12 @@ fn imported_memory_is_charged_where_it_was_made() {
             "hipExternalMemoryGetMappedBuffer".into(),
         ];
         for command in commands {
-            must(&mut user, &command);
+            user.must(&command);
             let (held, taken) = (charged(&mut user, 256), mock.card(0).asked);
             assert_eq!(held, taken, "{} {command}", runtime.version);
             assert!((64 * MIB..68 * MIB).contains(&held), "{} {command}: {held} bytes, and one allocation of 64 MiB", runtime.version);
         }
-        must(&mut owner, "hipFree");
+        owner.must("hipFree");
         assert!(charged(&mut user, 256) < 4 * MIB, "{}", runtime.version);
     }
 }
