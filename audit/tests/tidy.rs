@@ -7,12 +7,13 @@ use syn::visit::Visit;
 
 /// What each module of the library may name, from the ground up. `commands` and `cli` stand on top and may name everything.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("archive", &[]),
+    ("root", &[]),
+    ("archive", &["root"]),
     ("elf", &[]),
     ("finding", &[]),
     ("manifest", &[]),
     ("code", &["elf"]),
-    ("loader", &["elf", "manifest", "finding"]),
+    ("loader", &["root", "elf", "manifest", "finding"]),
     ("coverage", &["elf", "loader", "manifest", "code", "finding"]),
     ("evidence", &["elf", "loader", "manifest", "code", "finding"]),
     ("linkage", &["elf", "loader", "manifest", "code", "finding"]),
@@ -23,7 +24,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("cli", &["report", "manifest", "gfx"]),
     (
         "commands",
-        &["archive", "cli", "report", "gate", "consumers", "coverage", "evidence", "linkage", "gfx", "manifest", "loader", "finding", "elf"],
+        &["root", "archive", "cli", "report", "gate", "consumers", "coverage", "evidence", "linkage", "gfx", "manifest", "loader", "finding", "elf"],
     ),
 ];
 

@@ -222,7 +222,7 @@ impl Blobs<'_> {
     fn with(&self, name: &str, budget: &Budget, take: &mut Take<'_>) -> Result<()> {
         let missing = |name: &str| budget.error(Some(name), None, "is named by the image and missing from it");
         if let Self::Folder(folder) = self {
-            let path = super::walk::inside(folder, Path::new(name)).map_err(|_| missing(name))?;
+            let path = crate::root::inside(folder, Path::new(name)).map_err(|_| missing(name))?;
             if !path.is_file() {
                 return Err(missing(name));
             }

@@ -16,6 +16,7 @@ use crate::elf::{Elf, Source};
 use crate::loader::shim::Shim;
 use crate::manifest::{ClassTable, Family};
 use crate::report::{Report, Scanned, Subjects};
+use crate::root;
 
 /// Packages that are opened when a directory holds them; anything else that packs files has to be named.
 const PACKAGES: [&str; 3] = ["deb", "udeb", "whl"];
@@ -58,7 +59,7 @@ fn jobs(arguments: &Consumers) -> Result<(Vec<Job>, Vec<String>)> {
     let (mut jobs, mut unlisted) = (Vec::new(), Vec::new());
     for path in &arguments.paths {
         let path = match &arguments.root {
-            Some(root) => walk::inside(root, path).with_context(|| format!("{} in {}", path.display(), root.display()))?,
+            Some(folder) => root::inside(folder, path).with_context(|| format!("{} in {}", path.display(), folder.display()))?,
             None => path.clone(),
         };
         if path.is_dir() && !image::is_layout(&path) {

@@ -6,8 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Links followed on one path; the kernel's own bound.
-const MOST_LINKS: usize = 40;
+use crate::root::{below, inside};
 
 /// Error numbers that decide whether a search goes on.
 pub const ENOENT: i32 = 2;
@@ -15,8 +14,6 @@ pub const ENOENT: i32 = 2;
 pub const EACCES: i32 = 13;
 /// A component is no directory.
 pub const ENOTDIR: i32 = 20;
-/// Too many links.
-pub const ELOOP: i32 = 40;
 
 /// A root file system and the working directory in it.
 #[derive(Debug)]
@@ -46,7 +43,7 @@ impl Tree {
         let absolute = self.absolute(path);
         match &self.root {
             None => Ok(PathBuf::from(absolute)),
-            Some(root) => Ok(root.join(walk(root, &absolute)?)),
+            Some(root) => inside(root, Path::new(&absolute)),
         }
     }
 
@@ -55,7 +52,7 @@ impl Tree {
         let absolute = self.absolute(path);
         match &self.root {
             None => Ok(fs::canonicalize(absolute)?.to_string_lossy().into_owned()),
-            Some(root) => Ok(format!("/{}", walk(root, &absolute)?.to_string_lossy())),
+            Some(root) => Ok(format!("/{}", below(root, Path::new(&absolute))?.to_string_lossy())),
         }
     }
 
@@ -93,42 +90,6 @@ impl Tree {
 /// Device and inode: what makes two names one file.
 pub fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
-}
-
-/// The path below `root` that an absolute path inside it leads to, links resolved; `..` stops at the root.
-fn walk(root: &Path, absolute: &str) -> io::Result<PathBuf> {
-    let mut done = PathBuf::new();
-    let mut left: Vec<String> = absolute.split('/').rev().map(Into::into).collect();
-    let mut links = 0;
-    while let Some(part) = left.pop() {
-        match part.as_str() {
-            "" | "." => {}
-            ".." => {
-                done.pop();
-            }
-            name => {
-                let next = done.join(name);
-                let metadata = fs::symlink_metadata(root.join(&next))?;
-                if !metadata.file_type().is_symlink() {
-                    if !left.is_empty() && !metadata.is_dir() {
-                        return Err(io::Error::from_raw_os_error(ENOTDIR));
-                    }
-                    done = next;
-                    continue;
-                }
-                links += 1;
-                if links > MOST_LINKS {
-                    return Err(io::Error::from_raw_os_error(ELOOP));
-                }
-                let target = fs::read_link(root.join(&next))?.to_string_lossy().into_owned();
-                if target.starts_with('/') {
-                    done = PathBuf::new();
-                }
-                left.extend(target.split('/').rev().map(Into::into));
-            }
-        }
-    }
-    Ok(done)
 }
 
 /// Path without its last component, as the loader cuts it: `/` stays `/`.
