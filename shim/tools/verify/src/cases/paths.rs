@@ -24,7 +24,6 @@ pub(super) const HOST: Case = Case {
     run: host,
 };
 
-const OUT_OF_MEMORY: Status = Status::Code(2);
 /// Tried by every way to the entry points.
 const BY_EVERY_WAY: [&str; 3] = ["hipMalloc", "hipMallocAsync", "hipMemCreate"];
 
@@ -115,7 +114,7 @@ fn try_path(bench: &Bench, path: &Path, way: Way, name: &str, rows: &mut Rows) -
     }
 
     let over = session.all(&path.make(bench.quota * 2))?;
-    let refused = over.as_ref().is_some_and(|(_, status)| *status == OUT_OF_MEMORY);
+    let refused = over.as_ref().is_some_and(|(_, status)| *status == Status::OUT_OF_MEMORY);
     let shown = over.as_ref().map_or_else(|| "was granted".to_owned(), |(call, status)| format!("{call} answers {}", show(*status)));
     rows.judge(refused, format!("{name}: refused over the quota"), format!("{} of {} MiB: {shown}", bench.quota * 2, bench.quota));
     let lives = session.ask("hipMalloc,4K").is_ok_and(|answer| answer.status == Status::Code(0));

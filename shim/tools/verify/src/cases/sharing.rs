@@ -20,8 +20,6 @@ pub(super) const CARDS: Case = Case {
     run: cards,
 };
 
-const OUT_OF_MEMORY: Status = Status::Code(2);
-
 fn processes(bench: &Bench, rows: &mut Rows) -> Outcome {
     let (ledger, quota) = (bench.ledger(), bench.quota);
     let mut holder = bench.probe()?.shim(&ledger, quota).ready()?;
@@ -31,7 +29,7 @@ fn processes(bench: &Bench, rows: &mut Rows) -> Outcome {
     rows.judge(free <= (quota / 4) << 20, "free counts what another process holds", format!("{free} bytes of {quota} MiB"));
     let answer = other.ask(&format!("hipMalloc,{}M", quota / 2))?;
     let held = format!("{} of {quota} MiB while another process holds {}: {}", quota / 2, quota * 3 / 4, show(answer.status));
-    rows.judge(answer.status == OUT_OF_MEMORY, "refused while another process holds it", held);
+    rows.judge(answer.status == Status::OUT_OF_MEMORY, "refused while another process holds it", held);
     for round in 1..=3 {
         holder.must("hipFree")?;
         let answer = other.ask(&format!("hipMalloc,{}M", quota / 2))?;
@@ -65,12 +63,12 @@ fn cards(bench: &Bench, rows: &mut Rows) -> Outcome {
         let total = session.must("hipMemGetInfo")?.numbers.get("total").copied().unwrap_or(0);
         rows.judge(total == figure << 20, format!("card {card} reports its own figure"), format!("{total} bytes, {figure} MiB"));
         let answer = session.ask(&format!("hipMalloc,{}M", bench.quota))?;
-        let wanted = if card == 0 { OUT_OF_MEMORY } else { Status::Code(0) };
+        let wanted = if card == 0 { Status::OUT_OF_MEMORY } else { Status::Code(0) };
         let shown = format!("{} of {figure} MiB: {}", bench.quota, show(answer.status));
         rows.judge(answer.status == wanted, format!("card {card} is held to its own figure"), shown);
     }
     let answer = session.ask(&format!("hipMalloc,{}M", bench.quota))?;
-    rows.judge(answer.status == OUT_OF_MEMORY, "card 1 is not granted it twice", show(answer.status));
+    rows.judge(answer.status == Status::OUT_OF_MEMORY, "card 1 is not granted it twice", show(answer.status));
     let ended = session.close();
     let counter = ended.counters.of("hipMalloc");
     rows.judge(

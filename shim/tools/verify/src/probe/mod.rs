@@ -75,6 +75,11 @@ pub enum Status {
     Unused,
 }
 
+impl Status {
+    /// `hipErrorOutOfMemory`, as the library's own refusals look.
+    pub const OUT_OF_MEMORY: Self = Self::Code(2);
+}
+
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
