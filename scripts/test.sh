@@ -6,7 +6,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export VROCM_CORPUS=${VROCM_CORPUS:-$PWD/.corpus}
 
+# One run builds each program once; what a next build could reuse would double the place it takes.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+
 step() { printf '\n== %s\n' "$*"; }
+
+# Packages and libraries 1.5 GB, debug and release builds 2.5 GB, the fuzzer 1 GB.
+free=$(df --output=avail -k . | tail -1)
+if [ "$free" -lt $((6 * 1024 * 1024)) ]; then
+    echo "$((free / 1024)) MB are free under $PWD, and this run takes about 5 GB: make room first, or the compiler stops with a message of its own" >&2
+    exit 1
+fi
 
 step "the real libraries"
 # Where a folder with all of them is given, all of them are demanded.
