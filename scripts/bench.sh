@@ -20,7 +20,17 @@ names=$folder/names
 grep -o '"name": "[^"]*"' manifests/interposed-reference.json | cut -d'"' -f4 | sort >"$names"
 SHIM=$folder/libshim.so
 xargs fixtures/cases/common/build-shim.sh "$SHIM" <"$names"
-export HIP HSA SHIM NAMES=$names AUDIT=$PWD/target/release/vrocm-audit SCAN=$PWD/target/release/gfx-scan
+# auditwheel reads wheels only: the shim in a wheel of its own.
+WHEEL=$folder/shim-1.0-py3-none-linux_x86_64.whl
+python3 - "$SHIM" "$WHEEL" <<'PY'
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[2], "w") as wheel:
+    wheel.write(sys.argv[1], "shim/libshim.so")
+    wheel.writestr("shim-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: shim\nVersion: 1.0\n")
+    wheel.writestr("shim-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
+    wheel.writestr("shim-1.0.dist-info/RECORD", "")
+PY
+export HIP HSA SHIM WHEEL NAMES=$names AUDIT=$PWD/target/release/vrocm-audit SCAN=$PWD/target/release/gfx-scan
 
 python3 - "$rounds" <<'PY'
 import datetime, os, platform, shutil, statistics, subprocess, sys, time
@@ -39,6 +49,7 @@ jobs = [
         ("vrocm-audit linkage, all rules", "$AUDIT linkage $SHIM"),
         ("eu-readelf -d -V", "eu-readelf -d -V $SHIM"),
         ("linux-abi-scan (version floor only)", "linux-abi-scan $SHIM"),
+        ("auditwheel show (version floor only)", "auditwheel show $WHEEL"),
         ("objdump -T | grep (version floor only)", "objdump -T $SHIM | grep -o 'GLIBC_[0-9.]*' | sort -uV"),
     ]),
     ("linkage of HIP 7.2.4", [
