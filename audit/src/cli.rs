@@ -141,6 +141,7 @@ const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   vrocm-audit evidence libamdhip64.so.7
   vrocm-audit evidence /opt/rocm/lib --format json       bodies, ways and addresses of every export
+  vrocm-audit evidence libamdhip64.so.7 --debug          with names, where the distribution's debug information is installed
 
 Nothing is run. An export of which nothing is seen may allocate all the same.
 Exit status: 0 no finding denies, 1 at least one does, 2 no audit was possible.";
@@ -151,6 +152,9 @@ pub struct Evidence {
     /// Runtime libraries, or directories that hold some.
     #[arg(value_name = "RUNTIME", required = true)]
     pub runtimes: Vec<PathBuf>,
+    /// Names and prototypes from this file of debug information; without FILE from where it belongs: the runtime itself, /usr/lib/debug by build-id, its debug link.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub debug: Option<Option<PathBuf>>,
     /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
     #[arg(long, value_name = "DIR")]
     pub manifests: Vec<PathBuf>,

@@ -4,7 +4,7 @@
 //!
 //! Reading order, from the ground up. Arrows point down only: an audit uses the floors below it and no other audit.
 //!
-//! 0. [`root`]: paths inside a root file system; [`archive`]: files inside directories, packages, wheels, tarballs and images.
+//! 0. [`parallel`]: work shared by all processors; [`root`]: paths inside a root file system; [`archive`]: files inside directories, packages, wheels, tarballs and images.
 //! 1. [`elf`]: facts of one file, no judgement.
 //! 2. [`code`]: machine code of one file, no judgement.
 //! 3. [`manifest`]: the judgements of `manifests/`, typed and checked.
@@ -35,5 +35,6 @@ pub mod gfx;
 pub mod linkage;
 pub mod loader;
 pub mod manifest;
+pub mod parallel;
 pub mod report;
 pub mod root;

@@ -190,6 +190,110 @@ fn the_table_of_recall_and_precision_is_the_measured_one() {
     }
 }
 
+/// The cheap alarm finds every allocator that the core finds, and others; the caller's size flows into most of what reaches the core.
+/// docs/measurements/evidence.md has the counts.
+#[test]
+fn the_alarm_misses_no_allocator_and_sizes_flow() {
+    let document = std::fs::read_to_string("../docs/measurements/evidence.md").expect("the document");
+    for (release, ..) in HIP {
+        let Some((subject, _)) = audit(release, &hints()) else { return };
+        let caller = [Class::DeviceAlloc, Class::ManagedAlloc];
+        let of = |alarmed: bool| {
+            let fits = |export: &&evidence::Export| export.class.is_some_and(|class| caller.contains(&class)) && (!alarmed || export.alarm.is_some());
+            subject.exports.iter().filter(fits).count()
+        };
+        let alarmed = subject.exports.iter().filter(|export| export.alarm.is_some()).count();
+        let missed: Vec<_> = subject.exports.iter().filter(|export| MISSED.contains(&&*export.name) && export.alarm.is_none()).collect();
+        assert!(missed.is_empty(), "{release}: {missed:?}");
+        let flows: Vec<_> = subject.exports.iter().filter(|export| export.caller_sized == Some(true)).collect();
+        let device = flows.iter().filter(|export| export.class.is_some_and(|class| caller.contains(&class))).count();
+        let reaching = with(&subject, Verdict::Allocates).len();
+        let row = format!("| {release} | {alarmed} | {} / {} | {} of {reaching} | {device} / {} |", of(true), of(false), flows.len(), of(false));
+        // A launch makes what the program's image asks for, a module likewise; the five doors take what the caller says.
+        assert!(flows.iter().all(|export| !export.name.contains("Launch") && !export.name.contains("Module")), "{release}");
+        assert!(MISSED.iter().all(|door| flows.iter().any(|export| export.name == *door)), "{release}");
+        assert!(document.contains(&row), "docs/measurements/evidence.md lacks: {row}");
+        assert!(alarmed < subject.exports.len() / 4, "{release}: an alarm that always sounds says nothing");
+        assert!(subject.exports.iter().all(|export| export.name != "hipEventQuery" || export.alarm.is_none()));
+    }
+}
+
+#[test]
+fn the_registry_of_rocr_agrees_with_its_code_objects() {
+    let Some(path) = file("libhsa-runtime64-1_7.2.4+dfsg-1~exp1_amd64", "libhsa-runtime64.so.1") else { return };
+    let outcome = support::audit(&["evidence", path.to_str().expect("a readable path")]);
+    let subject = &outcome.report["subjects"][0];
+    let count = |key: &str| subject["registry"][key].as_array().map(Vec::len);
+    assert_eq!((count("targets"), count("code_objects")), (Some(39), Some(39)));
+    let checks = subject["self_checks"].as_array().expect("checks");
+    assert!(checks.iter().any(|check| check["name"] == "code-objects" && check["holds"] == true), "{checks:?}");
+}
+
+/// A library with debug information that is split off as distributions do, found again by its link.
+#[test]
+fn names_and_prototypes_come_from_the_debug_information_of_the_same_build() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = "#include <stddef.h>\n\
+        int hipEventQuery(const void **out, size_t size) { *out = 0; return (int)size; }\n\
+        int hipEventCreate(void **event) { *event = 0; return 0; }\n\
+        int hipMalloc(void **at, size_t size) { *at = 0; return (int)size; }\n\
+        int hipFree(void *at) { return at == 0; }\n\
+        int hipGetDeviceCount(int *count) { *count = 0; return 0; }\n";
+    let arguments = ["-shared", "-fPIC", "-g", "-O1", "-Wl,--build-id=sha1", "-Wl,-soname,libamdhip64.so.9"];
+    let built = support::compile(folder.path(), source, "libamdhip64.so.9", &arguments);
+    let run = |program: &str, arguments: &[&str]| {
+        let done = Command::new(program).args(arguments).current_dir(folder.path()).output().expect("binutils are there");
+        assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    let audited = |options: &[&str]| support::audit(&[&["evidence", built.to_str().expect("a readable path")], options].concat());
+    // In the file itself, packed or not.
+    let whole = audited(&["--debug"]);
+    let of = |report: &serde_json::Value, name: &str| {
+        let exports = report["subjects"][0]["exports"].as_array().expect("exports").clone();
+        exports.into_iter().find(|export| export["name"] == name).expect("an export")
+    };
+    assert_eq!(of(&whole.report, "hipEventQuery")["prototype"], "int hipEventQuery(const void **out, size_t size)");
+    assert!(whole.found("suspicious-prototype", "hipEventQuery"));
+    // An event is handed back without a size; an allocator that is known as one raises no suspicion.
+    assert!(!whole.found("suspicious-prototype", "hipEventCreate") && !whole.found("suspicious-prototype", "hipMalloc"));
+    run("objcopy", &["--only-keep-debug", "--compress-debug-sections=zlib", "libamdhip64.so.9", "split.debug"]);
+    run("objcopy", &["--strip-all", "--add-gnu-debuglink=split.debug", "libamdhip64.so.9"]);
+    let split = audited(&["--debug"]);
+    assert_eq!(of(&split.report, "hipMalloc")["prototype"], "int hipMalloc(void **at, size_t size)");
+    assert!(split.report["subjects"][0]["debug_file"].as_str().expect("a file").ends_with("split.debug"));
+    assert!(of(&audited(&[]).report, "hipMalloc").get("prototype").is_none(), "nobody asked for names");
+    // Another build's names are refused, and their absence is said.
+    let other = support::compile(folder.path(), "int hipMalloc(void) { return 1; }", "other.so", &arguments);
+    let output = |option: &str| {
+        let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).arg("evidence").arg(&built).arg(option).output().expect("runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (status, says) = output(&format!("--debug={}", other.display()));
+    assert!(status == Some(2) && says.contains("another build"), "{says}");
+    std::fs::remove_file(folder.path().join("split.debug")).expect("removed");
+    let (status, says) = output("--debug");
+    assert!(status == Some(2) && says.contains("no debug information") && says.contains("dbgsym"), "{says}");
+}
+
+#[test]
+fn damaged_debug_information_is_an_error_with_its_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let built = support::compile(folder.path(), "int hipMalloc(void **at) { return *at != 0; }", "libamdhip64.so.9", &["-shared", "-fPIC", "-g"]);
+    let whole = std::fs::read(&built).expect("read");
+    let damaged = folder.path().join("damaged.debug");
+    // Every other byte in turn is too slow; these steps hit headers, tables and sections.
+    for at in (0..whole.len()).step_by(97) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        std::fs::write(&damaged, &bytes).expect("written");
+        let Ok(file) = vrocm_audit::elf::debug::DebugFile::open(&damaged) else { continue };
+        let wanted = file.functions().unwrap_or_default().into_iter().map(|(address, _)| address).collect();
+        if let Err(error) = vrocm_audit::code::debug::prototypes(&file, &wanted) {
+            assert!(error.to_string().contains("damaged.debug"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_class_is_contradicted_and_a_right_one_is_not() {
     use vrocm_audit::evidence::audit::contradicts;
@@ -307,6 +411,10 @@ fn without_type_information_nothing_is_claimed() {
         assert!(why.contains("RTTI"), "{why}");
         assert_eq!(verdict(&reading, "hipMalloc"), Verdict::Unknown);
         assert_eq!(verdict(&reading, "hipGetProcAddress"), Verdict::HandsOutPointers);
+        // What is left is the alarm.
+        let alarmed =
+            |name: &str| reading.exports.iter().any(|export| export.name == name && export.alarm.is_some() && export.says.contains("shares"));
+        assert!(alarmed("hipMemCreate") && !alarmed("hipEventQuery") && !alarmed("hipMemcpy"));
     }
 }
 

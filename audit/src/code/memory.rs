@@ -52,7 +52,7 @@ impl<'a> Memory<'a> {
 
     /// What a relocation puts into a place.
     pub fn filled(&self, place: u64) -> Option<Filled> {
-        self.places.binary_search_by_key(&place, |&(place, _)| place).ok().map(|at| self.places[at].1)
+        filled(&self.places, place)
     }
 
     /// All relocated places, ascending.
@@ -106,4 +106,9 @@ impl<'a> Memory<'a> {
         bytes.extend(window.bytes);
         Some(bytes)
     }
+}
+
+/// What a relocation of a list, ascending by place, puts into a place.
+pub(super) fn filled(places: &[(u64, Filled)], place: u64) -> Option<Filled> {
+    places.binary_search_by_key(&place, |&(place, _)| place).ok().map(|at| places[at].1)
 }

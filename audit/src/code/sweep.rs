@@ -24,14 +24,9 @@ pub struct Chunk<'a> {
 ///
 /// Segments that together take more bytes than twice the file's size overlap on purpose: an error, so that no file is read for ever.
 pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl FnMut(Chunk<'_>)) -> Result<()> {
-    let loads = || image.segments.iter().filter(|segment| segment.kind == segment_type::LOAD && wanted(segment));
-    let total = loads().fold(0_u64, |total, segment| total.saturating_add(segment.file_size));
-    if total > image.len().saturating_mul(2) {
-        let problem = format!("the PT_LOAD segments take {total} bytes from a file of {} bytes: they overlap", image.len());
-        return Err(image.error("p_filesz", loads().next().map(|segment| segment.header_offset), problem));
-    }
+    let loads = bounded(image, wanted)?;
     let mut buffer = Vec::new();
-    for segment in loads() {
+    for segment in loads {
         let mut done = 0_u64;
         while done < segment.file_size {
             let before = done.min(CONTEXT as u64) as usize;
@@ -45,4 +40,15 @@ pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl Fn
         }
     }
     Ok(())
+}
+
+/// The `PT_LOAD`s that `wanted` accepts, or the error that they take more than twice the file.
+pub(super) fn bounded(image: &Elf, wanted: impl Fn(&Segment) -> bool) -> Result<Vec<&Segment>> {
+    let loads: Vec<&Segment> = image.segments.iter().filter(|segment| segment.kind == segment_type::LOAD && wanted(segment)).collect();
+    let total = loads.iter().fold(0_u64, |total, segment| total.saturating_add(segment.file_size));
+    if total > image.len().saturating_mul(2) {
+        let problem = format!("the PT_LOAD segments take {total} bytes from a file of {} bytes: they overlap", image.len());
+        return Err(image.error("p_filesz", loads.first().map(|segment| segment.header_offset), problem));
+    }
+    Ok(loads)
 }

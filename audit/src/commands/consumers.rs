@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::{Result, coverage, deliver, inputs, parallel};
+use super::{Result, coverage, deliver, inputs};
 use crate::archive::{self, Limits, What, image, walk};
 use crate::cli::Consumers;
 use crate::consumers::{self, Auditor, Subject};
 use crate::elf::{Elf, Source};
 use crate::loader::shim::Shim;
 use crate::manifest::{ClassTable, Family};
+use crate::parallel;
 use crate::report::{Report, Scanned, Subjects};
 use crate::root;
 

@@ -7,9 +7,13 @@ use super::{Result, coverage, deliver, inputs};
 use crate::cli::Evidence;
 use crate::coverage::{Runtime, checks as coverage_checks};
 use crate::elf::Elf;
+use crate::elf::debug::{self, DebugFile};
 use crate::evidence::audit::Known;
-use crate::evidence::{self, Subject, checks};
+use crate::evidence::{self, Registry, Subject, checks, named};
 use crate::finding::Finding;
+use crate::gfx;
+use crate::gfx::identity::Identity;
+use crate::gfx::names::{Names, Part};
 use crate::manifest::{ClassTable, Family};
 use crate::report::{Report, Subjects};
 
@@ -20,11 +24,57 @@ pub(super) fn run(arguments: &Evidence) -> Result<ExitCode> {
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for path in inputs::expand(&arguments.runtimes, &prefixes)? {
         match read(&path, &families, &table, &mut findings) {
-            Ok(subject) => subjects.push(subject),
+            Ok(mut subject) => {
+                if let Some(asked) = &arguments.debug
+                    && let Err(error) = with_names(&mut subject, &path, asked.as_deref(), &mut findings)
+                {
+                    unread.push(format!("{error:#}"));
+                }
+                subjects.push(subject);
+            }
             Err(error) => unread.push(format!("{error:#}")),
         }
     }
     deliver(Report::new("vrocm-audit", Subjects::Evidence(subjects), findings, unread), arguments.format)
+}
+
+/// Takes names from the file that was asked for, or from the first place that has some for this very build.
+fn with_names(subject: &mut Subject, path: &Path, asked: Option<&Path>, findings: &mut Vec<Finding>) -> Result<()> {
+    if let Some(file) = asked {
+        return Ok(named::name(subject, &DebugFile::open(file)?, findings)?);
+    }
+    let places = debug::places(&Elf::open(path)?, debug::link(path)?.as_deref())?;
+    for place in places.iter().filter(|place| place.is_file()) {
+        let file = DebugFile::open(place)?;
+        if file.build_id == subject.build_id && file.has_names()? {
+            return Ok(named::name(subject, &file, findings)?);
+        }
+    }
+    let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    anyhow::bail!(
+        "{}: no debug information of this build in {}: install the distribution's -dbgsym or -debuginfo package, or name a file (--debug=FILE)",
+        subject.file,
+        looked.join(", ")
+    )
+}
+
+/// The registry of GPUs with its cross-check: the code objects inside the file are built for the same targets.
+fn registry(image: &Elf, subject: &mut Subject) -> Result<()> {
+    let library = gfx::scan(image)?;
+    if library.registry.is_none() || library.identity != Identity::Rocr {
+        return Ok(());
+    }
+    let mut names = Names::default();
+    names.read(image, Part::Data)?;
+    let registry = Registry {
+        targets: library.targets.iter().map(|target| target.id.clone()).collect(),
+        generics: library.generics,
+        mentioned_only: library.mentioned_only,
+        code_objects: names.code_objects.iter().map(ToString::to_string).collect(),
+    };
+    subject.self_checks.push(registry.check());
+    subject.registry = Some(registry);
+    Ok(())
 }
 
 /// What the code says of exports that no manifest knows, and where it contradicts the manifest: for builds that nobody has seen. The code of known
@@ -63,5 +113,8 @@ pub(super) fn read(path: &Path, families: &[Family], table: &ClassTable, finding
     let beneath = runtime.family.identity.beneath.as_deref().and_then(|name| families.iter().find(|family| family.name() == name));
     let hints = runtime.family.hints()?;
     let known = Known { family: runtime.family, beneath, release: runtime.release, hints: hints.as_ref() };
-    Ok(evidence::audit(&Elf::open(path)?, known, table, findings)?)
+    let image = Elf::open(path)?;
+    let mut subject = evidence::audit(&image, known, table, findings)?;
+    registry(&image, &mut subject)?;
+    Ok(subject)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum as _;
 
 use super::coverage::{families, today};
-use super::{Result, checks, deliver, inputs, is_own_shim, parallel};
+use super::{Result, checks, deliver, inputs, is_own_shim};
 use crate::archive::{self, Limits, What};
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim, checks::STALE_ACCEPTANCE};
@@ -23,6 +23,7 @@ use crate::gfx::identity::Identity;
 use crate::gfx::target::Name;
 use crate::linkage::{self, Policy};
 use crate::manifest::{Acceptances, ClassTable, Family};
+use crate::parallel;
 use crate::report::{Format, Report, Subjects};
 
 /// A runtime to be read.

@@ -13,7 +13,6 @@ mod gfx;
 pub mod inputs;
 mod linkage;
 mod manifest;
-mod parallel;
 mod preflight;
 
 use std::io::{self, BufWriter, IsTerminal, Write};

@@ -8,6 +8,7 @@
 //! [`dynamic`], [`string`], [`hash`], [`version`], [`symbol`], [`relocation`], [`note`]. What a loader would do with the facts is in
 //! [`crate::loader`].
 
+pub mod debug;
 pub mod dynamic;
 pub mod error;
 pub mod hash;

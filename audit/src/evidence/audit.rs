@@ -31,6 +31,14 @@ pub fn audit(image: &Elf, known: Known<'_>, table: &ClassTable, findings: &mut V
             findings.push(checks::EMPTY_SLOT.finding(image.file(), message).symbol(export.name.as_str()));
         }
     }
+    for (calls, family) in [(&mut reading.sinks, known.beneath), (&mut reading.self_calls, Some(known.family))] {
+        let Some(family) = family else { continue };
+        // Which release of the family beneath will be there is not known from this file.
+        let release = known.release.filter(|_| family.name() == known.family.name());
+        for call in calls {
+            call.class = family.judge(&call.name, release, table).map(|judged| judged.class);
+        }
+    }
     if let Err(why) = &reading.core {
         findings.push(checks::NO_EVIDENCE.finding(image.file(), format!("what allocates could not be named: {why}")));
     }
@@ -53,6 +61,8 @@ pub fn audit(image: &Elf, known: Known<'_>, table: &ClassTable, findings: &mut V
         core_refused,
         sinks: reading.sinks,
         self_calls: reading.self_calls,
+        registry: None,
+        debug_file: None,
         exports: reading.exports,
     })
 }

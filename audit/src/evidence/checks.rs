@@ -33,5 +33,15 @@ pub const NO_EVIDENCE: Check = Check {
     source: "the self-checks of the reading",
 };
 
+/// Debug information shows what looks like an allocator.
+pub const SUSPICIOUS_PROTOTYPE: Check = Check {
+    id: "suspicious-prototype",
+    severity: Severity::Warn,
+    what: "An export of class `other` takes a size and hands back a pointer, by its debug information.",
+    why: "Allocators look so. If it is one, its door stays open unseen.",
+    fix: "Read its source or follow its body with objdump. Correct manifests/<family>/classes.json if it takes memory of the card.",
+    source: "DW_TAG_subprogram of the debug information with the same build-id",
+};
+
 /// All checks of this audit, by id.
-pub const ALL: [&Check; 3] = [&CLASS_CONTRADICTED, &EMPTY_SLOT, &NO_EVIDENCE];
+pub const ALL: [&Check; 4] = [&CLASS_CONTRADICTED, &EMPTY_SLOT, &NO_EVIDENCE, &SUSPICIOUS_PROTOTYPE];

@@ -83,6 +83,24 @@ impl Graph {
         reached
     }
 
+    /// Functions at most so many calls away, with the number of calls, the one itself included, without passing through blocked ones.
+    pub fn near(&self, from: Function, most: u32, blocked: &Set) -> Vec<(u32, Function)> {
+        let mut found = vec![(0, from)];
+        let mut at = 0;
+        while let Some(&(hops, function)) = found.get(at) {
+            at += 1;
+            if hops == most {
+                continue;
+            }
+            for edge in self.from(function) {
+                if !blocked[edge.to as usize] && !found.iter().any(|&(_, known)| known == edge.to) {
+                    found.push((hops + 1, edge.to));
+                }
+            }
+        }
+        found
+    }
+
     /// Shortest ways from every function to a goal, without passing through blocked functions.
     pub fn ways(&self, goals: impl Iterator<Item = Function>, blocked: &Set) -> Ways {
         let mut ways = Ways { hops: vec![None; self.count], next: vec![None; self.count] };
@@ -122,7 +140,8 @@ impl Ways {
     }
 }
 
-fn edge(call: &Call, program: &Program, symbols: &SymbolTable<'_>) -> Option<Edge> {
+/// Where a call of a program leads within it.
+pub(super) fn edge(call: &Call, program: &Program, symbols: &SymbolTable<'_>) -> Option<Edge> {
     let to = match call.to {
         Target::Function(function) => function,
         Target::Symbol(index) => program.starting_at(symbols.get(index).filter(|symbol| symbol.is_export())?.value)?,

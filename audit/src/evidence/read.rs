@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::alarm;
 use super::core::{self, Start, Why};
 use super::dispatch::{self, Body};
 use super::graph::{Graph, Set, Ways};
+use super::size;
 use super::subject::{Address, Called, Core, Export, Member, SelfCheck, Step, Table, Verdict};
 use crate::code::classes::Classes;
 use crate::code::memory::Memory;
@@ -106,7 +108,11 @@ pub fn read(image: &Elf, hints: Option<&Hints>, beneath: &[&str]) -> Result<Read
     };
     let imports = found.as_ref().ok().and_then(|found| code.import_like(&classes, found, &start));
     let lookups = code.lookups(hints.map_or(&[], |hints| &hints.lookups));
-    let exports = code.exports(found.as_ref(), imports.as_ref(), &lookups);
+    let mut exports = code.exports(found.as_ref(), imports.as_ref(), &lookups);
+    code.alarm(&mut exports, start.seeds, &[start.negatives, &code.named(hints.map_or(&[], |hints| &hints.bystanders))].concat());
+    if let Ok(found) = &found {
+        size::mark(&code.program, &code.graph, &code.blocked, code.symbols, found, code.bodies.iter().map(|body| body.function()), &mut exports);
+    }
     let bound = bound_by_name(image)?;
     Ok(Reading {
         functions: code.program.functions.len(),
@@ -129,6 +135,10 @@ fn unread(names: Vec<(String, u64)>, why: String) -> Reading {
         verdict: Verdict::Unknown,
         reaches: Vec::new(),
         path: Vec::new(),
+        caller_sized: None,
+        alarm: None,
+        internal: None,
+        prototype: None,
         says: why.clone(),
     };
     let exports = names.into_iter().map(export).collect();
@@ -240,6 +250,10 @@ impl Code<'_> {
                 verdict: Verdict::Unknown,
                 reaches: Vec::new(),
                 path: Vec::new(),
+                caller_sized: None,
+                alarm: None,
+                internal: None,
+                prototype: None,
                 says: String::new(),
             };
             match body {
@@ -253,6 +267,19 @@ impl Code<'_> {
             export
         };
         self.names.iter().zip(&self.bodies).map(one).collect()
+    }
+
+    /// Where the core is known, the alarm says nothing new of what reaches it; where it is not, the alarm is all there is.
+    fn alarm(&self, exports: &mut [Export], seeds: &[Function], others: &[Function]) {
+        let bodies: Vec<Option<Function>> = self.bodies.iter().map(|body| body.function()).collect();
+        let raised = alarm::raised(&self.graph, &self.blocked, &bodies, seeds, others);
+        for (export, shared) in exports.iter_mut().zip(raised) {
+            let Some(shared) = shared.map(|function| Address(self.program.start(function))) else { continue };
+            export.alarm = Some(shared);
+            if export.verdict == Verdict::Unknown {
+                export.says += &format!("; it shares the function at {shared} with exports that allocate");
+            }
+        }
     }
 
     fn judge(&self, export: &mut Export, body: Function, found: std::result::Result<&core::Core, &String>, imports: Option<&Ways>, lookups: &Ways) {
@@ -287,7 +314,7 @@ impl Code<'_> {
         let path = ways.path(body);
         let goal = path.last().map_or(body, |edge| edge.to);
         export.reaches.push(Address(self.program.start(goal)).to_string());
-        export.path = path.iter().map(|edge| Step { at: Address(edge.at), to: Address(self.program.start(edge.to)) }).collect();
+        export.path = path.iter().map(|edge| Step { at: Address(edge.at), to: Address(self.program.start(edge.to)), name: None }).collect();
         export.says = match path.len() {
             0 => format!("is itself {what}"),
             1 => format!("calls {what}, at {:#x}", path[0].at),
@@ -305,7 +332,7 @@ impl Code<'_> {
                     (at, format!("calls slot {offset:#x}, which in the table of {device} is the function at {target:#x} that makes such objects"))
                 }
             };
-            Member { address: Address(self.program.start(function)), at: Address(at), why }
+            Member { address: Address(self.program.start(function)), at: Address(at), why, name: None }
         };
         Core { class: found.class.clone(), device: found.device.clone(), functions: found.members.iter().map(function).collect() }
     }
@@ -326,6 +353,7 @@ impl Code<'_> {
                 .filter(|(_, body)| body.function().is_some_and(|function| ways.hops[function as usize].is_some()));
             found.push(Called {
                 name: symbol.name.to_string(),
+                class: None,
                 at: calls.iter().map(|call| Address(call.at)).collect(),
                 reached_from: reached.map(|((name, _), _)| name.clone()).collect(),
                 preload_wins: bound.contains(&symbol.index),

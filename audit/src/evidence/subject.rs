@@ -53,12 +53,15 @@ impl Verdict {
 }
 
 /// One step of a way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The instruction.
     pub at: Address,
     /// The function it leads to.
     pub to: Address,
+    /// Its name, where debug information has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// One export.
@@ -81,6 +84,18 @@ pub struct Export {
     pub reaches: Vec<String>,
     /// The way there.
     pub path: Vec<Step>,
+    /// For what reaches the core: true if something that the caller passes was seen to flow into the allocation. False is no proof of the contrary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_sized: Option<bool>,
+    /// A function close by that seeds have close by, too, no certain non-allocator has, and few exports share: a reason to look, no proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<Address>,
+    /// The body's name, where debug information has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal: Option<String>,
+    /// What it takes and returns in C's notation, where debug information has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prototype: Option<String>,
     /// The same in words.
     pub says: String,
 }
@@ -125,6 +140,9 @@ pub struct Member {
     pub at: Address,
     /// Why.
     pub why: String,
+    /// Its name, where debug information has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// The functions that allocate.
@@ -143,12 +161,28 @@ pub struct Core {
 pub struct Called {
     /// The name.
     pub name: String,
+    /// Its class in its own family, where the manifest knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// The instructions that call it.
     pub at: Vec<Address>,
     /// Exports from which a way of direct calls leads to one of them.
     pub reached_from: Vec<String>,
     /// True if every use is a relocation by name, which a preload wins.
     pub preload_wins: bool,
+}
+
+/// The targets of a runtime that keeps a registry of GPUs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Registry {
+    /// What it registers, with the version that stands beside the name.
+    pub targets: Vec<String>,
+    /// Families of code objects that it registers.
+    pub generics: Vec<String>,
+    /// Names that stand in the file and are not registered: those of a table that converts old names, as a rule.
+    pub mentioned_only: Vec<String>,
+    /// Targets that the code objects inside the file are built for.
+    pub code_objects: Vec<String>,
 }
 
 /// One runtime.
@@ -181,6 +215,45 @@ pub struct Subject {
     pub sinks: Vec<Called>,
     /// Own exports that it calls through its PLT, where an interposer stands in between.
     pub self_calls: Vec<Called>,
+    /// The registry of GPUs, where the runtime has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
+    /// The file that names came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<String>,
     /// Every exported function.
     pub exports: Vec<Export>,
+}
+
+impl Registry {
+    /// The cross-check: runtimes are built with code objects for every GPU that they register, from another list of the same build.
+    pub fn check(&self) -> SelfCheck {
+        SelfCheck {
+            name: "code-objects",
+            holds: self.code_objects.is_empty() || self.code_objects == self.targets,
+            says: match self.code_objects.len() {
+                0 => format!("no code objects inside the file to hold against the {} targets of the registry", self.targets.len()),
+                count => format!("the code objects inside the file are built for {count} targets, the registry holds {}", self.targets.len()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Registry;
+
+    #[test]
+    fn a_registry_is_held_against_the_code_objects_of_its_build() {
+        let registry = |code_objects: &[&str]| Registry {
+            targets: vec!["gfx900".into(), "gfx906".into()],
+            generics: Vec::new(),
+            mentioned_only: Vec::new(),
+            code_objects: code_objects.iter().map(ToString::to_string).collect(),
+        };
+        assert!(registry(&["gfx900", "gfx906"]).check().holds);
+        assert!(registry(&[]).check().holds && registry(&[]).check().says.starts_with("no code objects"));
+        assert!(!registry(&["gfx900"]).check().holds);
+        assert!(!registry(&["gfx900", "gfx90a"]).check().holds);
+    }
 }

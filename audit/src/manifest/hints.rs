@@ -16,6 +16,9 @@ pub struct Hints {
     pub seeds: Vec<String>,
     /// Exports that allocate nothing for certain: few, because one wrong name hides every allocator it reaches.
     pub negatives: Vec<String>,
+    /// Exports whose business is another one: more than the negatives, since only what lies close by counts of them.
+    #[serde(default)]
+    pub bystanders: Vec<String>,
     /// Imports that look up functions by name.
     pub lookups: Vec<String>,
     /// Contradictions between class and code that somebody has looked at.
@@ -42,11 +45,11 @@ impl Hints {
         let rules = Rules { file };
         let hints: Self = rules.parse(text)?;
         rules.version(hints.schema_version)?;
-        for list in [&hints.seeds, &hints.negatives, &hints.lookups] {
+        for list in [&hints.seeds, &hints.negatives, &hints.bystanders, &hints.lookups] {
             rules.sorted(list.iter().map(String::as_str))?;
         }
         rules.sorted(hints.explained.iter().map(|entry| entry.name.as_str()))?;
-        if let Some(both) = hints.seeds.iter().find(|seed| hints.negatives.contains(seed)) {
+        if let Some(both) = hints.seeds.iter().find(|seed| hints.negatives.contains(seed) || hints.bystanders.contains(seed)) {
             return Err(rules.broken(both, "either allocates for certain or does not"));
         }
         if let Some(empty) = hints.explained.iter().find(|entry| entry.releases.is_empty() || entry.because.is_empty()) {

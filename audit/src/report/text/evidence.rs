@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, Tone, plural, write_columns, write_findings};
-use crate::evidence::{Subject, Verdict};
+use crate::evidence::{Export, Subject, Verdict};
 use crate::finding::Finding;
 
 pub(super) fn write(subjects: &[Subject], findings: &[Finding], style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -31,7 +31,8 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
         (Some(core), _) => {
             writeln!(out, "  core      {} that allocate, found by the objects of class {}", plural(core.functions.len(), "function"), core.class)?;
             for function in &core.functions {
-                writeln!(out, "      {:<10} at {}: {}", function.address.to_string(), function.at, function.why)?;
+                let name = function.name.as_ref().map_or(String::new(), |name| format!(" {name},"));
+                writeln!(out, "      {:<10}{name} at {}: {}", function.address.to_string(), function.at, function.why)?;
             }
         }
         (None, Some(why)) => writeln!(out, "  core      {}: {why}", style.paint(Tone::Doubtful, "unknown"))?,
@@ -44,7 +45,22 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
     for call in &subject.self_calls {
         let places: Vec<String> = call.at.iter().map(ToString::to_string).collect();
         let from = plural(call.reached_from.len(), "export");
-        writeln!(out, "  re-entry  {} through its own PLT at {}, from {from}", call.name, places.join(" "))?;
+        let class = call.class.map_or(String::new(), |class| format!(" ({class})"));
+        writeln!(out, "  re-entry  {}{class} through its own PLT at {}, from {from}", call.name, places.join(" "))?;
+    }
+    if let Some(registry) = &subject.registry {
+        let (targets, generics, others) = (registry.targets.len(), registry.generics.len(), registry.mentioned_only.len());
+        writeln!(out, "  registry  {}, {}; {others} more names that are not registered", plural(targets, "target"), plural(generics, "generic"))?;
+        write_columns(&registry.targets, out)?;
+    }
+    if let Some(file) = &subject.debug_file {
+        writeln!(out, "  names     from {file}")?;
+    }
+    let alarmed = |export: &&Export| export.alarm.is_some() && matches!(export.verdict, Verdict::NothingSeen | Verdict::Unknown);
+    let alarmed: Vec<String> = subject.exports.iter().filter(alarmed).map(|export| export.name.clone()).collect();
+    if !alarmed.is_empty() {
+        writeln!(out, "  look at   {} more that share a function with the seeds close by: no proof", plural(alarmed.len(), "export"))?;
+        write_columns(&alarmed, out)?;
     }
     for verdict in Verdict::ALL {
         let names: Vec<String> = subject.exports.iter().filter(|export| export.verdict == verdict).map(|export| export.name.clone()).collect();

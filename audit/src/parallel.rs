@@ -1,16 +1,11 @@
-//! Work on many files by all processors.
+//! Work on many things by all processors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Hands the items to as many threads as there are processors; each takes the next one that nobody has, into an account of its own. The accounts come back
 /// in no order. `taken` counts the items as they are taken. A panic in a thread is a panic here.
-pub(super) fn fold<T: Sync, A: Send>(
-    items: &[T],
-    taken: &AtomicUsize,
-    start: impl Fn() -> A + Sync,
-    step: impl Fn(&mut A, usize, &T) + Sync,
-) -> Vec<A> {
+pub fn fold<T: Sync, A: Send>(items: &[T], taken: &AtomicUsize, start: impl Fn() -> A + Sync, step: impl Fn(&mut A, usize, &T) + Sync) -> Vec<A> {
     let work = || {
         let mut account = start();
         loop {
