@@ -30,6 +30,9 @@ pub enum Command {
     /// Everything a configuration names, in one process and with one result: what CI runs.
     #[command(after_help = GATE_EXAMPLES)]
     Gate(Gate),
+    /// What a newer runtime, shim or manifest adds and takes away, doors first.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(Diff),
     /// What the machine code of a runtime says about each export, against the manifest.
     #[command(after_help = EVIDENCE_EXAMPLES)]
     Evidence(Evidence),
@@ -133,6 +136,39 @@ pub struct Gate {
     #[arg(long, value_name = "OLD_SHIM")]
     pub since: Option<PathBuf>,
     /// How the report on standard output is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit diff 'hip 6.4.3' 'hip 7.2.4'               lists inside the program
+  vrocm-audit diff libamdhip64-6.deb /opt/rocm/lib --shim libvrocm.so
+  vrocm-audit diff old/libshim.so libshim.so             what this change opens and closes
+  vrocm-audit diff main/manifests manifests              judgements, for review
+
+The kind is found from the files; two of different kinds are no comparison.
+Exit status: 0 no finding denies, 1 at least one does (a new door, one that was opened), 2 no comparison was possible.";
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The older: a runtime or shim (a file, the folder or package that holds it), a list inside the program (`hip 7.2.4`), a manifest or folder of them.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The newer, of the same kind.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Between runtimes: say which new doors this shim holds; those that it holds are notes.
+    #[arg(long, value_name = "LIB")]
+    pub shim: Option<PathBuf>,
+    /// Doors left open on purpose, with reasons; those inside the program are for libvrocm.so alone.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+    /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }

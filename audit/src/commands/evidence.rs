@@ -59,9 +59,13 @@ fn add(finding: &mut Finding, subject: &Subject) {
 
 /// What family and release a file is of is the business of `coverage`, whose reading serves here as well.
 pub(super) fn read(path: &Path, families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
-    let runtime = Runtime::read(path, families)?;
+    of(&Elf::open(path)?, &Runtime::read(path, families)?, families, table, findings)
+}
+
+/// The same of a runtime that is open already.
+pub(super) fn of(image: &Elf, runtime: &Runtime<'_>, families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
     let beneath = runtime.family.identity.beneath.as_deref().and_then(|name| families.iter().find(|family| family.name() == name));
     let hints = runtime.family.hints()?;
     let known = Known { family: runtime.family, beneath, release: runtime.release, hints: hints.as_ref() };
-    Ok(evidence::audit(&Elf::open(path)?, known, table, findings)?)
+    Ok(evidence::audit(image, known, table, findings)?)
 }

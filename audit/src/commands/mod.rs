@@ -5,12 +5,14 @@
 
 mod consumers;
 mod coverage;
+mod diff;
 mod evidence;
 mod explain;
 mod gate;
 mod generated;
 mod gfx;
 pub mod inputs;
+mod libraries;
 mod linkage;
 mod manifest;
 mod parallel;
@@ -24,6 +26,7 @@ use anyhow::Context as _;
 use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
+use crate::diff::checks as diff_checks;
 use crate::evidence::checks as evidence_checks;
 use crate::finding::{self, Check};
 use crate::gate::checks as gate_checks;
@@ -54,6 +57,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Man => generated::man(),
         Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Evidence(arguments) => evidence::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Gate(arguments) => gate::run(arguments),
@@ -126,6 +130,6 @@ fn append_summary(report: &Report) -> Result<()> {
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let rules = RULES.iter().map(|rule| &rule.check);
-    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(evidence_checks::ALL).chain(gate_checks::ALL);
-    own.chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
+    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(diff_checks::ALL).chain(evidence_checks::ALL);
+    own.chain(gate_checks::ALL).chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }
