@@ -36,18 +36,35 @@ pub enum Command {
     /// What the machine code of a runtime says about each export, against the manifest.
     #[command(after_help = EVIDENCE_EXAMPLES)]
     Evidence(Evidence),
-    /// What a check means, or what an export does and how that is known.
+    /// What a check, a class or a word of a report means; what an export does, how that is known, what to paste.
+    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+        /// Whose.
+        #[arg(long, value_enum, default_value = "vrocm-audit")]
+        program: Program,
     },
     /// The manual page, for man: vrocm-audit man | man -l -
-    Man,
+    Man {
+        /// Whose.
+        #[arg(value_enum, default_value = "vrocm-audit")]
+        program: Program,
+    },
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),
+}
+
+/// The programs that completions and manual pages are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Program {
+    /// vrocm-audit.
+    VrocmAudit,
+    /// gfx-scan.
+    GfxScan,
 }
 
 const COVERAGE_EXAMPLES: &str = "\
@@ -228,12 +245,22 @@ pub struct Consumers {
     pub format: Format,
 }
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit explain open-door           a check: what, why, fix, what to paste, source
+  vrocm-audit explain hipGraphLaunch      an export: class and evidence per release, a row to paste
+  vrocm-audit explain unknown-script      why an answer is unknown
+  vrocm-audit explain capacity-query      a class; labels, verdicts, actions and reasons as well";
+
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Id of a check (`open-door`) or name of an export (`hipMalloc`).
+    /// Id of a check (`open-door`), name of an export (`hipMalloc`), a class, or a word of a report.
     #[arg(value_name = "CHECK|EXPORT")]
     pub topic: String,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
 }
 
 /// Subcommands of `manifest`.

@@ -53,8 +53,8 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
-        Command::Completions { shell } => generated::completions(*shell),
-        Command::Man => generated::man(),
+        Command::Completions { shell, program } => generated::completions(*shell, *program),
+        Command::Man { program } => generated::man(*program),
         Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),

@@ -10,6 +10,7 @@
 pub mod acceptance;
 pub mod builds;
 pub mod devices;
+pub mod explain;
 pub mod glibc;
 pub mod hints;
 pub mod interposed;

@@ -68,8 +68,9 @@ pub(super) fn write_change(change: &Doors, style: Style, out: &mut dyn Write) ->
     let closed = plural(change.closed.len(), "door") + " closed";
     writeln!(out, "since {}: {}: {opened}, {closed}", change.old, change.runtime)?;
     for (tone, sign, names) in [(Tone::Bad, '+', &change.opened), (Tone::Good, '-', &change.closed)] {
-        for name in names {
-            writeln!(out, "  {} {name}", style.paint(tone, format!("{sign} open")))?;
+        if !names.is_empty() {
+            writeln!(out, "  {}", style.paint(tone, format!("{sign} open ({})", names.len())))?;
+            write_columns(names, out)?;
         }
     }
     Ok(())
