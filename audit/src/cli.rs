@@ -30,21 +30,41 @@ pub enum Command {
     /// Everything a configuration names, in one process and with one result: what CI runs.
     #[command(after_help = GATE_EXAMPLES)]
     Gate(Gate),
+    /// What a newer runtime, shim or manifest adds and takes away, doors first.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(Diff),
     /// What the machine code of a runtime says about each export, against the manifest.
     #[command(after_help = EVIDENCE_EXAMPLES)]
     Evidence(Evidence),
-    /// What a check means, or what an export does and how that is known.
+    /// What a check, a class or a word of a report means; what an export does, how that is known, what to paste.
+    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// A completion script for a shell: bash, zsh, fish, elvish or powershell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+        /// Whose.
+        #[arg(long, value_enum, default_value = "vrocm-audit")]
+        program: Program,
     },
     /// The manual page, for man: vrocm-audit man | man -l -
-    Man,
+    Man {
+        /// Whose.
+        #[arg(value_enum, default_value = "vrocm-audit")]
+        program: Program,
+    },
     /// Lists and judgements inside the program.
     #[command(subcommand)]
     Manifest(Manifest),
+}
+
+/// The programs that completions and manual pages are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Program {
+    /// vrocm-audit.
+    VrocmAudit,
+    /// gfx-scan.
+    GfxScan,
 }
 
 const COVERAGE_EXAMPLES: &str = "\
@@ -137,6 +157,39 @@ pub struct Gate {
     pub format: Format,
 }
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit diff 'hip 6.4.3' 'hip 7.2.4'               lists inside the program
+  vrocm-audit diff libamdhip64-6.deb /opt/rocm/lib --shim libvrocm.so
+  vrocm-audit diff old/libshim.so libshim.so             what this change opens and closes
+  vrocm-audit diff main/manifests manifests              judgements, for review
+
+The kind is found from the files; two of different kinds are no comparison.
+Exit status: 0 no finding denies, 1 at least one does (a new door, one that was opened), 2 no comparison was possible.";
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The older: a runtime or shim (a file, the folder or package that holds it), a list inside the program (`hip 7.2.4`), a manifest or folder of them.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The newer, of the same kind.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Between runtimes: say which new doors this shim holds; those that it holds are notes.
+    #[arg(long, value_name = "LIB")]
+    pub shim: Option<PathBuf>,
+    /// Doors left open on purpose, with reasons; those inside the program are for libvrocm.so alone.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
 const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   vrocm-audit evidence libamdhip64.so.7
@@ -196,12 +249,22 @@ pub struct Consumers {
     pub format: Format,
 }
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit explain open-door           a check: what, why, fix, what to paste, source
+  vrocm-audit explain hipGraphLaunch      an export: class and evidence per release, a row to paste
+  vrocm-audit explain unknown-script      why an answer is unknown
+  vrocm-audit explain capacity-query      a class; labels, verdicts, actions and reasons as well";
+
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Id of a check (`open-door`) or name of an export (`hipMalloc`).
+    /// Id of a check (`open-door`), name of an export (`hipMalloc`), a class, or a word of a report.
     #[arg(value_name = "CHECK|EXPORT")]
     pub topic: String,
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
 }
 
 /// Subcommands of `manifest`.

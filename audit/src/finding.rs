@@ -50,12 +50,13 @@ impl Check {
     }
 }
 
-/// The page of a check, `docs/checks/<id>.md`: the same text as `explain`, so that the two cannot drift apart.
-pub fn page(check: &Check) -> String {
+/// The page of a check, `docs/checks/<id>.md`: the same text as `explain`, so that the two cannot drift apart. `paste` are lines to copy, if there are any.
+pub fn page(check: &Check, paste: &[String]) -> String {
     let Check { id, severity, what, why, fix, source } = check;
     let severity = severity.word();
+    let paste = if paste.is_empty() { String::new() } else { format!("```\n{}\n```\n\n", paste.join("\n")) };
     format!(
-        "# {id}\n\n{what}\n\nSeverity: `{severity}`, unless the case at hand or a policy says otherwise.\n\n## Why\n\n{why}\n\n## What to do\n\n{fix}\n\n## Source\n\n{source}\n"
+        "# {id}\n\n{what}\n\nSeverity: `{severity}`, unless the case at hand or a policy says otherwise.\n\n## Why\n\n{why}\n\n## What to do\n\n{fix}\n\n{paste}## Source\n\n{source}\n"
     )
 }
 

@@ -5,12 +5,19 @@ use std::path::Path;
 use std::{env, fs};
 
 use vrocm_audit::commands::checks;
+use vrocm_audit::coverage::Label;
+use vrocm_audit::evidence::Verdict;
 use vrocm_audit::finding::{Check, page};
+use vrocm_audit::gfx::verdict::Reason;
+use vrocm_audit::manifest::explain::{Remedy, Texts};
+use vrocm_audit::manifest::{Action, Class};
 
 fn pages() -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
+    let texts = Texts::embedded().expect("good data");
     for check in checks() {
-        assert!(pages.insert(format!("{}.md", check.id), page(check)).is_none(), "two checks are called {}", check.id);
+        let paste = texts.remedy(check.id).map(Remedy::lines).unwrap_or_default();
+        assert!(pages.insert(format!("{}.md", check.id), page(check, &paste)).is_none(), "two checks are called {}", check.id);
     }
     let row = |check: &Check| format!("| [{0}]({0}.md) | {1} | {2} |\n", check.id, check.severity.word(), check.what);
     let mut rows: Vec<String> = checks().map(row).collect();
@@ -47,5 +54,49 @@ fn texts_are_whole() {
         for text in [check.what, check.why, check.fix, check.source] {
             assert!(!text.trim().is_empty() && text.trim() == text, "{}: {text:?}", check.id);
         }
+    }
+}
+
+#[test]
+fn remedies_are_for_checks_and_words_are_none() {
+    let texts = Texts::embedded().expect("good data");
+    for remedy in &texts.remedies {
+        assert!(checks().any(|check| check.id == remedy.check), "{} is no check", remedy.check);
+    }
+    for word in &texts.words {
+        assert!(checks().all(|check| check.id != word.word), "{} is a check: its word is never reached", word.word);
+    }
+}
+
+/// Whatever word stands in a report, `explain` knows it: labels, verdicts, actions, classes, reasons.
+#[test]
+fn every_word_of_a_report_is_explained() {
+    let texts = Texts::embedded().expect("good data");
+    let mut words: Vec<&str> = Label::ALL.map(Label::word).into();
+    words.extend(Verdict::ALL.map(Verdict::word));
+    words.extend([Action::Charge, Action::Refund, Action::Report, Action::HandOut, Action::Pass].map(Action::word));
+    words.extend(
+        [
+            Reason::Registered,
+            Reason::NotRegistered,
+            Reason::LegacyNameOnly,
+            Reason::FeatureNotRegistered,
+            Reason::NotEnabled,
+            Reason::NameAbsent,
+            Reason::Contradiction,
+            Reason::NoRegistry,
+            Reason::TooFewNames,
+            Reason::GenericOnly,
+            Reason::NotRocr,
+            Reason::NoSuchTarget,
+            Reason::Disagreement,
+        ]
+        .map(Reason::word),
+    );
+    for word in words {
+        assert!(checks().any(|check| check.id == word) || texts.word(word).is_some(), "{word}: explain does not know it");
+    }
+    for class in Class::ALL {
+        assert!(texts.word(class.word()).is_none() && checks().all(|check| check.id != class.word()), "{class} means two things");
     }
 }

@@ -27,4 +27,7 @@ fn the_manual_has_every_command() {
         assert!(page.contains(&format!("VROCM-AUDIT {command}")), "{command}");
     }
     assert!(page.contains("since"), "options of the commands");
+    let other = run(&["man", "gfx-scan"]);
+    assert!(other.contains(".TH gfx-scan 1") && other.contains("GFX-SCAN PREFLIGHT"), "{}", &other[..200]);
+    assert!(run(&["completions", "bash", "--program", "gfx-scan"]).contains("_gfx__scan"));
 }

@@ -64,7 +64,7 @@ pub(super) fn families(folders: &[PathBuf]) -> Result<Vec<Family>> {
 }
 
 /// The lists inside the program, family by family, oldest release first.
-fn listed(families: &[Family]) -> Vec<Runtime<'_>> {
+pub(super) fn listed(families: &[Family]) -> Vec<Runtime<'_>> {
     families.iter().flat_map(|family| family.builds.iter().map(|build| Runtime::from_build(build, family))).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::coverage::{Runtime, checks as coverage_checks};
 use crate::elf::Elf;
 use crate::elf::debug::{self, DebugFile};
 use crate::evidence::audit::Known;
-use crate::evidence::{self, Registry, Subject, checks, named};
+use crate::evidence::{self, Registry, Subject, Verdict, checks, named};
 use crate::finding::Finding;
 use crate::gfx;
 use crate::gfx::identity::Identity;
@@ -101,7 +101,9 @@ fn add(finding: &mut Finding, subject: &Subject) {
     let about = finding.symbol.as_deref().filter(|_| finding.check == coverage_checks::UNCLASSIFIED.id);
     let Some(export) = about.and_then(|name| subject.exports.iter().find(|export| export.name == name)) else { return };
     let body = export.body.map_or(String::new(), |body| format!(" (body {body})"));
-    finding.message += &format!("; its machine code{body}: {}: {}", export.verdict.word(), export.says);
+    let near = export.alarm.filter(|_| export.verdict == Verdict::NothingSeen);
+    let near = near.map_or(String::new(), |at| format!("; but it shares the function at {at} with exports that allocate"));
+    finding.message += &format!("; its machine code{body}: {}: {}{near}", export.verdict.word(), export.says);
     finding.evidence.insert("code".into(), export.verdict.word().into());
     let path: Vec<String> = export.path.iter().map(|step| format!("{} -> {}", step.at, step.to)).collect();
     finding.evidence.insert("path".into(), path.into());
@@ -109,12 +111,15 @@ fn add(finding: &mut Finding, subject: &Subject) {
 
 /// What family and release a file is of is the business of `coverage`, whose reading serves here as well.
 pub(super) fn read(path: &Path, families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
-    let runtime = Runtime::read(path, families)?;
+    of(&Elf::open(path)?, &Runtime::read(path, families)?, families, table, findings)
+}
+
+/// The same of a runtime that is open already.
+pub(super) fn of(image: &Elf, runtime: &Runtime<'_>, families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
     let beneath = runtime.family.identity.beneath.as_deref().and_then(|name| families.iter().find(|family| family.name() == name));
     let hints = runtime.family.hints()?;
     let known = Known { family: runtime.family, beneath, release: runtime.release, hints: hints.as_ref() };
-    let image = Elf::open(path)?;
-    let mut subject = evidence::audit(&image, known, table, findings)?;
-    registry(&image, &mut subject)?;
+    let mut subject = evidence::audit(image, known, table, findings)?;
+    registry(image, &mut subject)?;
     Ok(subject)
 }

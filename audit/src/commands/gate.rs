@@ -10,10 +10,11 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum as _;
 
 use super::coverage::{families, today};
+use super::libraries::{self, Library};
 use super::{Result, checks, deliver, inputs, is_own_shim};
-use crate::archive::{self, Limits, What};
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim, checks::STALE_ACCEPTANCE};
+use crate::diff::shims;
 use crate::elf::Elf;
 use crate::finding::{Finding, Severity};
 use crate::gate::config::{FILE, START, Shim as ShimEntry};
@@ -25,13 +26,6 @@ use crate::linkage::{self, Policy};
 use crate::manifest::{Acceptances, ClassTable, Family};
 use crate::parallel;
 use crate::report::{Format, Report, Subjects};
-
-/// A runtime to be read.
-enum Library {
-    File(PathBuf),
-    /// `package!/path`, and its bytes.
-    Member(String, Vec<u8>),
-}
 
 /// One runtime file, read.
 struct Read<'a> {
@@ -51,7 +45,8 @@ pub(super) fn run(arguments: &cli::Gate) -> Result<ExitCode> {
     let families = families(&config.manifests)?;
     let (mut gate, mut findings, mut unread) = (Gate::default(), Vec::new(), Vec::new());
 
-    let files = libraries(&config, &families, &mut unread);
+    let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
+    let files = libraries::runtimes(&config.runtimes, &prefixes, &mut unread);
     let mut runtimes = Vec::new();
     for read in read_all(&files, &families, &targets) {
         match read {
@@ -112,42 +107,6 @@ fn format(config: &Config, word: &str) -> Result<Format> {
     Format::from_str(word, false).map_err(|_| anyhow!("{}: reports: {word:?} is no format; there are {}", config.file, known()))
 }
 
-/// Files of all runtimes named. A folder that holds none is no audit, and does not end the others.
-fn libraries(config: &Config, families: &[Family], unread: &mut Vec<String>) -> Vec<Library> {
-    let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
-    let mut files = Vec::new();
-    for named in &config.runtimes {
-        if named.is_file() && archive::head(named).is_ok_and(|head| matches!(archive::what(&head), What::Deb | What::Zip | What::Tar)) {
-            files.extend(packed(named, &prefixes, unread));
-            continue;
-        }
-        match inputs::expand(std::slice::from_ref(named), &prefixes) {
-            Ok(found) => files.extend(found.into_iter().map(Library::File)),
-            Err(error) => unread.push(format!("{error:#}")),
-        }
-    }
-    files
-}
-
-/// Runtimes inside a package, known by their file names; a package without any is no audit.
-fn packed(package: &Path, prefixes: &[&str], unread: &mut Vec<String>) -> Vec<Library> {
-    let shown = package.display().to_string();
-    let mut found = Vec::new();
-    archive::read(package, &shown, Limits::default(), &mut |member| match member {
-        Ok(member) => {
-            let file = member.name.rsplit('/').next().unwrap_or_default();
-            if inputs::is_library(file, prefixes) {
-                found.push(Library::Member(member.name, member.bytes));
-            }
-        }
-        Err(error) => unread.push(error.to_string()),
-    });
-    if found.is_empty() {
-        unread.push(format!("{shown}: holds no {}", inputs::library_named(prefixes)));
-    }
-    found
-}
-
 /// Reads all runtimes, as many at a time as there are processors; results in the order of the files.
 fn read_all<'a>(files: &[Library], families: &'a [Family], targets: &[Name]) -> Vec<Result<Read<'a>>> {
     let read = |done: &mut Vec<_>, at, library: &Library| done.push((at, read(library, families, targets)));
@@ -157,11 +116,8 @@ fn read_all<'a>(files: &[Library], families: &'a [Family], targets: &[Name]) -> 
 }
 
 fn read<'a>(library: &Library, families: &'a [Family], targets: &[Name]) -> Result<Read<'a>> {
-    let (image, path) = match library {
-        Library::File(path) => (Elf::open(path)?, path.as_path()),
-        Library::Member(name, bytes) => (Elf::from_bytes(name.as_str(), bytes.clone())?, Path::new(name)),
-    };
-    let runtime = Runtime::of(&image, path, families)?;
+    let image = library.open()?;
+    let runtime = Runtime::of(&image, library.path(), families)?;
     let mut findings = Vec::new();
     let mut subject = None;
     let asked: Vec<Option<Name>> = if targets.is_empty() { vec![None] } else { targets.iter().copied().map(Some).collect() };
@@ -227,7 +183,7 @@ fn gate_shim(
     if let Some(path) = since {
         let old = Elf::open(path)?;
         let (before, _) = coverage::audit(runtimes, &Shim::from_library(&old, None)?, context);
-        gate.since.extend(gate::changes(&before, &subjects));
+        gate.since.extend(shims::doors(&before, &subjects));
     }
     gate.coverage.extend(subjects);
     Ok(())

@@ -62,8 +62,12 @@ fn collect(folder: &Path, fits: impl Fn(&str) -> bool, what: &str) -> Result<Vec
 
 /// Every file called `*.so` or `*.so.*` in a directory; links to the same file count once. None at all is an error.
 pub fn shared_libraries_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let is_library = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "so") || name.contains(".so.");
-    collect(folder, is_library, "shared library")
+    collect(folder, is_shared, "shared library")
+}
+
+/// True for a file name as shared libraries have.
+pub(super) fn is_shared(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "so") || name.contains(".so.")
 }
 
 /// What a shim's rows do: the list the user gives, or for our own shim the one inside the program.

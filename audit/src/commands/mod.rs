@@ -5,12 +5,14 @@
 
 mod consumers;
 mod coverage;
+mod diff;
 mod evidence;
 mod explain;
 mod gate;
 mod generated;
 mod gfx;
 pub mod inputs;
+mod libraries;
 mod linkage;
 mod manifest;
 mod preflight;
@@ -23,6 +25,7 @@ use anyhow::Context as _;
 use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
+use crate::diff::checks as diff_checks;
 use crate::evidence::checks as evidence_checks;
 use crate::finding::{self, Check};
 use crate::gate::checks as gate_checks;
@@ -49,10 +52,11 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
-        Command::Completions { shell } => generated::completions(*shell),
-        Command::Man => generated::man(),
+        Command::Completions { shell, program } => generated::completions(*shell, *program),
+        Command::Man { program } => generated::man(*program),
         Command::Consumers(arguments) => consumers::run(arguments),
         Command::Coverage(arguments) => coverage::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Evidence(arguments) => evidence::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Gate(arguments) => gate::run(arguments),
@@ -125,6 +129,6 @@ fn append_summary(report: &Report) -> Result<()> {
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let rules = RULES.iter().map(|rule| &rule.check);
-    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(evidence_checks::ALL).chain(gate_checks::ALL);
-    own.chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
+    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(diff_checks::ALL).chain(evidence_checks::ALL);
+    own.chain(gate_checks::ALL).chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }

@@ -62,6 +62,18 @@ pub struct Listed {
     pub release: Option<Release>,
 }
 
+impl Listed {
+    /// Reads `hip`, or `hip 7.2.4`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let (family, release, rest) = (words.next(), words.next().map(str::parse::<Release>), words.next());
+        match (family, release.transpose(), rest) {
+            (Some(family), Ok(release), None) => Ok(Self { family: family.into(), release }),
+            _ => Err(format!("{text:?} is neither a family (hip) nor a family and a release (hip 7.2.4)")),
+        }
+    }
+}
+
 /// A configuration that was read and checked; paths are relative to its folder there and usable here.
 #[derive(Debug)]
 pub struct Config {
@@ -101,7 +113,7 @@ impl Config {
         if let Some(unknown) = parsed.severities.keys().find(|id| !checks.contains(&id.as_str())) {
             return Err(rules.broken("severities", format!("{unknown:?} is no check; there are {}", checks.join(", "))));
         }
-        let lists = parsed.lists.iter().map(|text| listed(&rules, text)).collect::<Result<_, _>>()?;
+        let lists = parsed.lists.iter().map(|text| Listed::parse(text).map_err(|bad| rules.broken("lists", bad))).collect::<Result<_, _>>()?;
         let place = |path: PathBuf| folder.join(path);
         let shim = |shim: Shim| Shim {
             file: place(shim.file),
@@ -119,16 +131,6 @@ impl Config {
             severities: parsed.severities,
             reports: parsed.reports.into_iter().map(|(format, path)| (format, place(path))).collect(),
         })
-    }
-}
-
-/// `hip`, or `hip 7.2.4`.
-fn listed(rules: &Rules<'_>, text: &str) -> Result<Listed, BadManifest> {
-    let mut words = text.split_whitespace();
-    let (family, release, rest) = (words.next(), words.next().map(str::parse::<Release>), words.next());
-    match (family, release.transpose(), rest) {
-        (Some(family), Ok(release), None) => Ok(Listed { family: family.into(), release }),
-        _ => Err(rules.broken("lists", format!("{text:?} is neither a family (hip) nor a family and a release (hip 7.2.4)"))),
     }
 }
 

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::coverage::{self, Export, Label};
+use crate::coverage::{self, Label};
+use crate::diff::shims::Doors;
 use crate::finding::Finding;
 use crate::gfx;
 use crate::linkage;
@@ -30,7 +31,7 @@ pub struct Gate {
     /// A subject per runtime file that has a table of GPU targets.
     pub gfx: Vec<gfx::audit::Subject>,
     /// What changed since an older shim, where one was named.
-    pub since: Vec<Change>,
+    pub since: Vec<Doors>,
     /// How many manifests and lists the self-check went through.
     pub checked: Checked,
 }
@@ -99,44 +100,7 @@ impl Row {
     }
 }
 
-/// What one runtime's doors did between two shims.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// The older shim.
-    pub old: String,
-    /// The newer one.
-    pub new: String,
-    /// The runtime.
-    pub runtime: String,
-    /// Exports whose door is open now and was not.
-    pub opened: Vec<String>,
-    /// Exports whose door was open and is not.
-    pub closed: Vec<String>,
-}
-
-/// Compares the same runtimes under two shims, in the same order.
-pub fn changes(old: &[coverage::Subject], new: &[coverage::Subject]) -> Vec<Change> {
-    let pairs = old.iter().zip(new);
-    pairs
-        .map(|(before, after)| {
-            let (was, is) = (open_doors(before), open_doors(after));
-            let only = |these: &[&str], others: &[&str]| these.iter().filter(|name| !others.contains(name)).map(ToString::to_string).collect();
-            Change {
-                old: before.shim.clone(),
-                new: after.shim.clone(),
-                runtime: after.file.clone(),
-                opened: only(&is, &was),
-                closed: only(&was, &is),
-            }
-        })
-        .collect()
-}
-
-fn open_doors(subject: &coverage::Subject) -> Vec<&str> {
-    let must = |export: &&Export| export.must_interpose && is_open(export.label);
-    subject.exports.iter().filter(must).map(|export| &*export.name).collect()
-}
-
+/// True for what lets code past the shim.
 fn is_open(label: Label) -> bool {
     matches!(label, Label::Open | Label::NotBound)
 }

@@ -10,6 +10,7 @@
 pub mod acceptance;
 pub mod builds;
 pub mod devices;
+pub mod explain;
 pub mod glibc;
 pub mod hints;
 pub mod interposed;
@@ -225,7 +226,8 @@ fn checked_releases(classes: &str) -> Vec<Release> {
     list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
 }
 
-fn read_identity(file: &str, text: &str) -> Result<Identity, BadManifest> {
+/// Reads and checks a `family.json`.
+pub fn read_identity(file: &str, text: &str) -> Result<Identity, BadManifest> {
     let rules = Rules { file };
     let identity: Identity = rules.parse(text)?;
     rules.version(identity.schema_version)?;

@@ -93,6 +93,16 @@ pub enum Size {
     Bounded,
 }
 
+impl Size {
+    /// The word that manifests, JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Bounded => "bounded",
+        }
+    }
+}
+
 /// What a shim's row does with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -247,6 +257,14 @@ pub struct Judgement {
     /// Anything a reader should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+impl Judgement {
+    /// Class and size in a release that the entry may name apart.
+    pub fn in_release(&self, release: Release) -> (Class, Option<Size>) {
+        let other = self.by_version.iter().find(|other| other.versions.contains(&release));
+        other.map_or((self.class, self.size), |other| (other.class, other.size))
+    }
 }
 
 impl Undoes {

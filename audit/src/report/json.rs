@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 
 use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
+use crate::diff::{Difference, manifests, runtimes, shims};
 use crate::finding::Finding;
-use crate::gate::{Change, Checked, Gate, Row};
+use crate::gate::{Checked, Gate, Row};
 use crate::gfx::preflight::decide::Candidate;
 use crate::gfx::verdict::Answer;
 use crate::loader::Unknown;
@@ -47,7 +48,7 @@ enum Part<'a> {
     Linkage(&'a linkage::Subject),
     Coverage(&'a coverage::Subject),
     Gfx(&'a gfx::audit::Subject),
-    Change(&'a Change),
+    Change(&'a shims::Doors),
     Manifests(&'a Checked),
 }
 
@@ -55,6 +56,23 @@ fn parts(gate: &Gate) -> impl Iterator<Item = Part<'_>> {
     let rows = gate.table.iter().map(Part::Row).chain(gate.linkage.iter().map(Part::Linkage));
     let runtimes = gate.coverage.iter().map(Part::Coverage).chain(gate.gfx.iter().map(Part::Gfx));
     rows.chain(runtimes).chain(gate.since.iter().map(Part::Change)).chain([Part::Manifests(&gate.checked)])
+}
+
+/// A subject of a difference, which says of what kind it is.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Compared<'a> {
+    Runtimes(&'a runtimes::Change),
+    Shims(&'a shims::Change),
+    Manifests(&'a manifests::Change),
+}
+
+fn compared(difference: &Difference) -> Vec<Compared<'_>> {
+    match difference {
+        Difference::Runtimes(changes) => changes.iter().map(Compared::Runtimes).collect(),
+        Difference::Shims(change) => vec![Compared::Shims(change)],
+        Difference::Manifests(change) => vec![Compared::Manifests(change)],
+    }
 }
 
 #[derive(Serialize)]
@@ -72,6 +90,7 @@ impl Serialize for Subjects {
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
             Self::Preflight(answer) => answer.devices.serialize(serializer),
+            Self::Diff(difference) => serializer.collect_seq(compared(difference)),
             Self::Gate(gate) => serializer.collect_seq(parts(gate)),
         }
     }

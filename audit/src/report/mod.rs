@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::consumers;
 use crate::coverage;
+use crate::diff::Difference;
 use crate::evidence;
 use crate::finding::{self, Check, Finding};
 use crate::gate;
@@ -114,6 +115,8 @@ pub enum Subjects {
     },
     /// A command and the runtimes that it could load.
     Preflight(Box<gfx::preflight::ask::Answer>),
+    /// What a newer file adds and takes away.
+    Diff(Difference),
     /// All of them, of one configuration.
     Gate(Box<gate::Gate>),
 }
@@ -128,6 +131,7 @@ impl Subjects {
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
             Self::Preflight(_) => "preflight",
+            Self::Diff(_) => "diff",
             Self::Gate(_) => "gate",
         }
     }
@@ -141,6 +145,9 @@ impl Subjects {
             Self::Linkage(subjects) => subjects.iter().map(|subject| subject.file.as_str()).collect(),
             Self::Gfx { subjects, .. } => subjects.iter().map(|subject| subject.library.file.as_str()).collect(),
             Self::Preflight(answer) => vec![answer.program.as_str()],
+            Self::Diff(Difference::Runtimes(changes)) => changes.iter().map(|change| change.new.side.file.as_str()).collect(),
+            Self::Diff(Difference::Shims(change)) => vec![change.new.file.as_str()],
+            Self::Diff(Difference::Manifests(change)) => vec![change.new.as_str()],
             Self::Gate(gate) => {
                 let shims = gate.linkage.iter().map(|subject| subject.file.as_str());
                 shims.chain(gate.coverage.iter().map(|subject| subject.file.as_str())).collect()
@@ -153,7 +160,7 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Evidence(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) => &[],
+            Self::Evidence(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) | Self::Diff(_) => &[],
         }
     }
 }

@@ -133,11 +133,16 @@ impl Fixture {
 
     /// Makes the file in `folder`.
     pub fn build(&self, folder: &Path) -> PathBuf {
+        self.build_with(folder, &[])
+    }
+
+    /// The same with more flags, after all others; a version script among them takes the place of the fixture's own.
+    pub fn build_with(&self, folder: &Path, flags: &[String]) -> PathBuf {
         let out = folder.join(self.name().replace('/', "-") + ".so");
         if let Some(recipe) = self.values("made").next() {
             fs::write(&out, made::write(recipe)).expect("writable");
         } else {
-            self.compile(folder, &out);
+            self.compile(folder, &out, flags);
         }
         let steps: Vec<&str> = self.values("patch").collect();
         if !steps.is_empty() {
@@ -150,7 +155,7 @@ impl Fixture {
         out
     }
 
-    fn compile(&self, folder: &Path, out: &Path) {
+    fn compile(&self, folder: &Path, out: &Path, flags: &[String]) {
         let stem = self.name().replace('/', "-");
         let mut libraries = Vec::new();
         let libc = self.words("libc");
@@ -171,7 +176,8 @@ impl Fixture {
             "object" => command.args(["-fPIC", "-c"]),
             other => panic!("{}: nothing is linked as {other}", self.name()),
         };
-        if let Some(script) = self.values("version-script").next() {
+        let scripted = flags.iter().any(|flag| flag.contains("--version-script"));
+        if let Some(script) = self.values("version-script").next().filter(|_| !scripted) {
             let path = folder.join(format!("{stem}.map"));
             fs::write(&path, script).expect("writable");
             command.arg(format!("-Wl,--version-script={}", path.display()));
@@ -181,7 +187,7 @@ impl Fixture {
             command.args(["-Wl,-z,lazy", "-Wl,--no-as-needed"]).args(&libraries);
         }
         // Last, so that a fixture's flags win.
-        command.args(self.words("cc"));
+        command.args(self.words("cc")).args(flags);
         run(&mut command);
     }
 }

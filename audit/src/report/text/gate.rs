@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::{Style, Tone, plural, write_columns, write_findings};
+use crate::diff::shims::Doors;
 use crate::finding::{Finding, Severity};
-use crate::gate::{Change, Gate, Row};
+use crate::gate::{Gate, Row};
 use crate::manifest::Class;
 
 /// Findings of one check and file that are shown; `coverage` and `linkage` show all.
@@ -62,13 +63,14 @@ fn write_short(findings: &[Finding], style: Style, out: &mut dyn Write) -> io::R
     Ok(())
 }
 
-fn write_change(change: &Change, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_change(change: &Doors, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let opened = plural(change.opened.len(), "door") + " opened";
     let closed = plural(change.closed.len(), "door") + " closed";
     writeln!(out, "since {}: {}: {opened}, {closed}", change.old, change.runtime)?;
     for (tone, sign, names) in [(Tone::Bad, '+', &change.opened), (Tone::Good, '-', &change.closed)] {
-        for name in names {
-            writeln!(out, "  {} {name}", style.paint(tone, format!("{sign} open")))?;
+        if !names.is_empty() {
+            writeln!(out, "  {}", style.paint(tone, format!("{sign} open ({})", names.len())))?;
+            write_columns(names, out)?;
         }
     }
     Ok(())

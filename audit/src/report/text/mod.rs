@@ -2,6 +2,7 @@
 
 mod consumers;
 mod coverage;
+mod diff;
 mod evidence;
 mod gate;
 mod gfx;
@@ -62,6 +63,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Preflight(answer) => preflight::write(answer, style, out)?,
         Subjects::Gfx { subjects, target } => gfx::write(subjects, target.as_ref(), &report.findings, style, out)?,
+        Subjects::Diff(difference) => diff::write(difference, &report.findings, style, out)?,
         Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }
     for file in &report.unread {
