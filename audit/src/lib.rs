@@ -15,13 +15,15 @@
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
 //! 9. [`evidence`]: what a runtime's machine code says of its exports.
 //! 10. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
-//! 11. [`gate`]: all audits of one configuration as one table.
-//! 12. [`report`]: the same findings for people and for programs.
-//! 13. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 11. [`bindings`]: what one program loads, and which definition each of its references to a runtime gets.
+//! 12. [`gate`]: all audits of one configuration as one table.
+//! 13. [`report`]: the same findings for people and for programs.
+//! 14. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod bindings;
 pub mod cli;
 pub mod code;
 pub mod commands;
