@@ -24,6 +24,9 @@ pub enum Command {
     /// Which files reach a GPU runtime, and which of them slip past the shim.
     #[command(after_help = CONSUMERS_EXAMPLES)]
     Consumers(Consumers),
+    /// What one program would load, and which definition each of its references to a runtime gets with these preloads.
+    #[command(after_help = BINDINGS_EXAMPLES)]
+    Bindings(Bindings),
     /// Whether a shim loads everywhere, and what it imposes on every process.
     #[command(after_help = LINKAGE_EXAMPLES)]
     Linkage(Linkage),
@@ -244,6 +247,39 @@ pub struct Consumers {
     /// Take each PATH, and every link on the way to it, inside this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+const BINDINGS_EXAMPLES: &str = "\
+Examples:
+  vrocm-audit bindings ./train --preload /usr/local/vrocm/libvrocm.so
+  vrocm-audit bindings python3 --env LD_PRELOAD=/usr/local/vrocm/libvrocm.so
+  vrocm-audit bindings /usr/bin/rocminfo --root /mnt/rootfs --format json
+
+Nothing is run: it reads the files and decides as glibc's loader does. LD_PRELOAD, LD_LIBRARY_PATH and PATH are those of this shell unless --env says
+otherwise; /etc/ld.so.preload is read below --root. What a program opens while it runs is listed apart, as far as files tell.
+Exit status: 0 nothing slips, 1 something does, 2 the program would not start, or its loader is not glibc's.";
+
+/// Arguments of `bindings`.
+#[derive(Debug, Args)]
+pub struct Bindings {
+    /// The program: a path, or a name for PATH.
+    #[arg(value_name = "PROGRAM")]
+    pub program: String,
+    /// A library to preload, as the loader's own --preload takes it; several in order.
+    #[arg(long = "preload", value_name = "LIB")]
+    pub preloads: Vec<String>,
+    /// A variable of the program's environment.
+    #[arg(long = "env", value_name = "K=V")]
+    pub variables: Vec<String>,
+    /// Root file system of the program, such as an unpacked image; preloads are looked up in it too.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Doors left open on purpose; those inside the program are for libvrocm.so alone.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,

@@ -15,14 +15,16 @@
 //! 8. [`linkage`]: whether a shim loads everywhere, and what it imposes on every process.
 //! 9. [`evidence`]: what a runtime's machine code says of its exports.
 //! 10. [`consumers`]: which files reach a runtime, and whether the shim stands in their way.
-//! 11. [`diff`]: what a newer runtime, shim or manifest adds and takes away.
-//! 12. [`gate`]: all audits of one configuration as one table.
-//! 13. [`report`]: the same findings for people and for programs.
-//! 14. [`cli`] and [`commands`]: arguments, and what follows from them.
+//! 11. [`bindings`]: what one program loads, and which definition each of its references to a runtime gets.
+//! 12. [`diff`]: what a newer runtime, shim or manifest adds and takes away.
+//! 13. [`gate`]: all audits of one configuration as one table.
+//! 14. [`report`]: the same findings for people and for programs.
+//! 15. [`cli`] and [`commands`]: arguments, and what follows from them.
 
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod bindings;
 pub mod cli;
 pub mod code;
 pub mod commands;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::{Result, is_own_shim};
+use crate::loader::Request;
 use crate::manifest::{Acceptances, InterposedList};
 
 /// Expands directories. In one, a library counts if its name begins with one of `prefixes` and is followed by nothing or a version; links
@@ -86,6 +87,26 @@ pub(super) fn acceptances(file: Option<&Path>, shim: Option<&Path>) -> Result<Ac
         None if shim.is_some_and(is_own_shim) => Acceptances::embedded()?,
         None => Acceptances::default(),
     })
+}
+
+/// A question to the loader: this process's environment, or none, with the variables that the user sets; a root's working directory is its top.
+pub(super) fn request(command: &str, arguments: &[String], variables: &[String], clear: bool, root: Option<&Path>) -> Result<Request> {
+    let mut request = Request { command: command.into(), arguments: arguments.to_vec(), ..Request::from_this_process() };
+    if let Some(root) = root {
+        request.root = std::fs::canonicalize(root).with_context(|| root.display().to_string())?;
+        request.cwd = "/".into();
+    }
+    if clear {
+        request.environment.clear();
+    }
+    for variable in variables {
+        let Some((name, value)) = variable.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            bail!("--env {variable}: not of the form K=V")
+        };
+        request.environment.retain(|(known, _)| known != name);
+        request.environment.push((name.into(), value.into()));
+    }
+    Ok(request)
 }
 
 /// Reads a text file; the error names it.

@@ -3,6 +3,7 @@
 //! A command returns an exit status and writes its report to standard output; what could not be read goes to standard error, one
 //! line each, as `program: file: what`.
 
+mod bindings;
 mod consumers;
 mod coverage;
 mod diff;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use crate::bindings::checks as bindings_checks;
 use crate::cli::{Cli, Command, GfxCommand, GfxScan};
 use crate::consumers::checks as consumers_checks;
 use crate::coverage::checks as coverage_checks;
@@ -52,6 +54,7 @@ pub type Result<T> = std::result::Result<T, anyhow::Error>;
 /// Runs `vrocm-audit` and turns whatever happens into an exit status.
 pub fn run(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
+        Command::Bindings(arguments) => bindings::run(arguments),
         Command::Completions { shell, program } => generated::completions(*shell, *program),
         Command::Man { program } => generated::man(*program),
         Command::Consumers(arguments) => consumers::run(arguments),
@@ -129,6 +132,7 @@ fn append_summary(report: &Report) -> Result<()> {
 /// Every check of every audit.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let rules = RULES.iter().map(|rule| &rule.check);
-    let own = coverage_checks::ALL.into_iter().chain(consumers_checks::ALL).chain(diff_checks::ALL).chain(evidence_checks::ALL);
-    own.chain(gate_checks::ALL).chain(gfx_checks::ALL).chain(rules).chain(unknown::ALL).chain(reasons::ALL)
+    let own = coverage_checks::ALL.into_iter().chain(bindings_checks::ALL).chain(consumers_checks::ALL).chain(diff_checks::ALL);
+    let own = own.chain(evidence_checks::ALL).chain(gate_checks::ALL).chain(gfx_checks::ALL);
+    own.chain(rules).chain(unknown::ALL).chain(reasons::ALL)
 }

@@ -5,19 +5,20 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::{Result, complain, deliver};
+use super::{Result, complain, deliver, inputs};
 use crate::cli::Preflight;
 use crate::finding::Finding;
 use crate::gfx::checks;
 use crate::gfx::preflight::ask::{self, Answer, Wanted};
 use crate::gfx::preflight::{simulator, topology};
 use crate::gfx::verdict::Verdict;
-use crate::loader::Request;
 use crate::report::{Report, Subjects};
 
 pub(super) fn run(arguments: &Preflight) -> Result<ExitCode> {
     let wanted = wanted(arguments)?;
-    let answer = ask::ask(&request(arguments)?, &wanted)?;
+    let Some((command, rest)) = arguments.words.split_first() else { bail!("no command") };
+    let request = inputs::request(command, rest, &arguments.variables, arguments.clear_env, arguments.root.as_deref())?;
+    let answer = ask::ask(&request, &wanted)?;
     if let Some(notice) = &answer.notice {
         complain("gfx-scan", notice);
     }
@@ -37,27 +38,6 @@ fn wanted(arguments: &Preflight) -> Result<Vec<Wanted>> {
         None => topology::devices(&sysfs).context("give --target or --config")?,
     };
     Ok(devices.into_iter().map(|device| Wanted { device, name: None }).collect())
-}
-
-fn request(arguments: &Preflight) -> Result<Request> {
-    let mut request = Request::from_this_process();
-    let Some((command, rest)) = arguments.words.split_first() else { bail!("no command") };
-    (request.command, request.arguments) = (command.clone(), rest.to_vec());
-    if let Some(root) = &arguments.root {
-        request.root = std::fs::canonicalize(root).with_context(|| root.display().to_string())?;
-        request.cwd = "/".into();
-    }
-    if arguments.clear_env {
-        request.environment.clear();
-    }
-    for variable in &arguments.variables {
-        let Some((name, value)) = variable.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            bail!("--env {variable}: not of the form K=V")
-        };
-        request.environment.retain(|(known, _)| known != name);
-        request.environment.push((name.into(), value.into()));
-    }
-    Ok(request)
 }
 
 fn findings(answer: &Answer) -> Vec<Finding> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::words::Word;
 use crate::code::calls;
 use crate::elf::{Elf, Result, constants, segment_type};
-use crate::manifest::{Class, Family};
+use crate::manifest::Family;
 
 /// `DF_1_PIE` of `DT_FLAGS_1`.
 const PIE: u64 = 0x0800_0000;
@@ -105,7 +105,7 @@ pub(super) fn gather(image: &Elf, found: Vec<(u64, Word)>, families: &[Family]) 
     let exports: BTreeSet<&str> = table.exports().map(|symbol| &*symbol.name).collect();
     for (index, family) in families.iter().enumerate() {
         let identity = &family.identity;
-        let is = |name: &str| name.starts_with(&identity.soname_prefix);
+        let is = |name: &str| family.is_runtime_name(name);
         if facts.soname.as_deref().is_some_and(is) && identity.anchors.iter().all(|anchor| exports.contains(anchor.as_str())) {
             facts.runtime.insert(index);
         }
@@ -125,10 +125,7 @@ pub(super) fn gather(image: &Elf, found: Vec<(u64, Word)>, families: &[Family]) 
             continue;
         }
         for (index, family) in families.iter().enumerate().filter(|(index, _)| !facts.runtime.contains(index)) {
-            let from_it = version.and_then(|version| version.file).is_some_and(|file| file.starts_with(&family.identity.soname_prefix));
-            // A runtime exports helpers of the compiler too; who imports one of those has nothing to do with the runtime.
-            let known = family.row(&symbol.name).is_some_and(|row| row.class != Class::Other || from_it || facts.needed.contains(&index));
-            if from_it || known {
+            if family.concerns(&symbol.name, version.and_then(|version| version.file), facts.needed.contains(&index)) {
                 facts.imports.insert(Import { family: index, name: symbol.name.to_string(), node: node.clone() });
             }
             if family.identity.thunk_prefix.as_ref().is_some_and(|prefix| symbol.name.starts_with(prefix.as_str())) {

@@ -46,6 +46,17 @@ impl fmt::Display for NotBound {
     }
 }
 
+/// Whether the version of a definition is the one asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It is, or nobody asks.
+    Exact,
+    /// A reference without a version takes it where the file has no older definition, and no second one like this.
+    Default,
+    /// It is another.
+    No,
+}
+
 /// Decides for one definition. `wanted` is the node that the reference carries; `None` for an unversioned reference.
 pub fn binds(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&str>) -> Result<(), NotBound> {
     if definition.value == 0 && definition.place != Place::Absolute && definition.kind != Kind::Tls {
@@ -66,17 +77,26 @@ pub fn binds(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&s
 }
 
 fn check_version(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&str>) -> Result<(), NotBound> {
-    let hidden = definition.version_index.is_some_and(|raw| raw & HIDDEN != 0);
+    if fit(table, definition, wanted) != Fit::No {
+        return Ok(());
+    }
+    let node = table.version(definition).map(|version| version.node);
+    Err(NotBound::WrongNode { has: node.unwrap_or("(hidden base version)").into(), wanted: wanted.map(Into::into) })
+}
+
+pub(super) fn fit(table: &SymbolTable<'_>, definition: &Symbol<'_>, wanted: Option<&str>) -> Fit {
     // A file without DT_VERSYM, and an unversioned symbol in one with it, satisfy every reference; a hidden base version only those
     // that ask for no version.
-    let node = table.version(definition).map(|version| version.node);
-    let accepted = match (node, wanted) {
+    let Some(raw) = definition.version_index else { return Fit::Exact };
+    let hidden = raw & HIDDEN != 0;
+    let fits = match (table.version(definition).map(|version| version.node), wanted) {
         (None, wanted) => wanted.is_none() || !hidden,
         (Some(node), Some(wanted)) => node == wanted,
-        // An unversioned reference takes the default version; of hidden ones only that of the file's first node.
-        (Some(_), None) => !hidden || definition.version_index.is_some_and(|raw| raw & !HIDDEN < 3),
+        // An unversioned reference takes that of the file's first node, hidden or not, before the default version.
+        (Some(_), None) if raw & !HIDDEN < 3 => true,
+        (Some(_), None) => return if hidden { Fit::No } else { Fit::Default },
     };
-    if accepted { Ok(()) } else { Err(NotBound::WrongNode { has: node.unwrap_or("(hidden base version)").into(), wanted: wanted.map(Into::into) }) }
+    if fits { Fit::Exact } else { Fit::No }
 }
 
 /// The first definition of `name` that binds, or why none of them does; `None` where the file does not define the name at all.

@@ -19,7 +19,8 @@
 //!
 //! Reading order: [`tree`] (paths inside a root), [`command`] (command to program), [`interpreter`] (what is compiled into that very loader),
 //! [`token`], [`hwcaps`], [`cache`], [`candidate`] (which files the loader passes over and which stop it), `search`, `closure`.
-//! [`binding`] is glibc's rule whether a definition satisfies a reference; [`shim`] what a preloaded shim has under a name.
+//! [`binding`] is glibc's rule whether a definition satisfies a reference, [`scope`] applies it to all objects of a process; [`shim`] is what a
+//! preloaded shim has under a name.
 
 pub mod binding;
 pub mod cache;
@@ -28,6 +29,7 @@ mod closure;
 pub mod command;
 pub mod hwcaps;
 pub mod interpreter;
+pub mod scope;
 mod search;
 pub mod shim;
 pub mod token;

@@ -177,6 +177,18 @@ impl Family {
         self.hints.as_ref().map(|(file, text)| Hints::read(file, text)).transpose()
     }
 
+    /// True if an import is one of this family's: its version is asked of a runtime (`asked_of` is the file), or it is judged. A runtime exports
+    /// helpers of the compiler too; who imports one of those has nothing to do with the runtime, unless the file needs it.
+    pub fn concerns(&self, name: &str, asked_of: Option<&str>, needs_it: bool) -> bool {
+        let from_it = asked_of.is_some_and(|file| self.is_runtime_name(file));
+        from_it || self.row(name).is_some_and(|row| row.class != Class::Other || needs_it)
+    }
+
+    /// True for a soname or file name as the family's runtimes have.
+    pub fn is_runtime_name(&self, name: &str) -> bool {
+        name.starts_with(&self.identity.soname_prefix)
+    }
+
     /// True if a call of the export takes or gives back memory of the card that is charged to the caller: what a shim beneath has to see.
     pub fn moves_memory(&self, name: &str, class: Class) -> bool {
         match class {

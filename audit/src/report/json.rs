@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 
 use super::{Report, SCHEMA_VERSION, Scanned, Subjects, Verdict};
+use crate::bindings::{Binding, Loaded};
 use crate::diff::{Difference, manifests, runtimes, shims};
 use crate::finding::Finding;
 use crate::gate::{Checked, Gate, Row};
@@ -23,6 +24,8 @@ struct Document<'a> {
     target: Option<&'a Answer>,
     #[serde(flatten)]
     preflight: Option<Preflight<'a>>,
+    #[serde(flatten)]
+    process: Option<Process<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scanned: Option<Scanned>,
     subjects: &'a Subjects,
@@ -38,6 +41,13 @@ struct Preflight<'a> {
     program: &'a str,
     candidates: &'a [Candidate],
     unknowns: &'a [Unknown],
+}
+
+/// What `bindings` adds.
+#[derive(Serialize)]
+struct Process<'a> {
+    objects: &'a [Loaded],
+    bindings: &'a [Binding],
 }
 
 /// A subject of a gate, which says of what kind it is.
@@ -86,6 +96,7 @@ impl Serialize for Subjects {
         match self {
             Self::Coverage(subjects) => subjects.serialize(serializer),
             Self::Evidence(subjects) => subjects.serialize(serializer),
+            Self::Bindings(subject) => [subject].serialize(serializer),
             Self::Consumers { subjects, .. } => subjects.serialize(serializer),
             Self::Linkage(subjects) => subjects.serialize(serializer),
             Self::Gfx { subjects, .. } => subjects.serialize(serializer),
@@ -111,6 +122,10 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             Subjects::Preflight(answer) => {
                 Some(Preflight { command: &answer.command, program: &answer.program, candidates: &answer.candidates, unknowns: &answer.unknowns })
             }
+            _ => None,
+        },
+        process: match &report.subjects {
+            Subjects::Bindings(subject) => Some(Process { objects: &subject.objects, bindings: &subject.bindings }),
             _ => None,
         },
         scanned: match &report.subjects {

@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::bindings;
 use crate::consumers;
 use crate::coverage;
 use crate::diff::Difference;
@@ -95,6 +96,8 @@ pub enum Subjects {
     Coverage(Vec<coverage::Subject>),
     /// Runtimes and what their machine code says.
     Evidence(Vec<evidence::Subject>),
+    /// One program, its objects and what they bind.
+    Bindings(Box<bindings::Subject>),
     /// Files that reach a runtime.
     Consumers {
         /// One per file that does, and per file that was named.
@@ -127,6 +130,7 @@ impl Subjects {
         match self {
             Self::Coverage(_) => "coverage",
             Self::Evidence(_) => "evidence",
+            Self::Bindings(_) => "bindings",
             Self::Consumers { .. } => "consumers",
             Self::Linkage(_) => "linkage",
             Self::Gfx { .. } => "gfx",
@@ -148,6 +152,7 @@ impl Subjects {
             Self::Diff(Difference::Runtimes(changes)) => changes.iter().map(|change| change.new.side.file.as_str()).collect(),
             Self::Diff(Difference::Shims(change)) => vec![change.new.file.as_str()],
             Self::Diff(Difference::Manifests(change)) => vec![change.new.as_str()],
+            Self::Bindings(subject) => vec![subject.file.as_str()],
             Self::Gate(gate) => {
                 let shims = gate.linkage.iter().map(|subject| subject.file.as_str());
                 shims.chain(gate.coverage.iter().map(|subject| subject.file.as_str())).collect()
@@ -160,7 +165,7 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Evidence(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) | Self::Diff(_) => &[],
+            Self::Evidence(_) | Self::Bindings(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) | Self::Diff(_) => &[],
         }
     }
 }

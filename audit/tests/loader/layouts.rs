@@ -6,14 +6,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use vrocm_audit::elf::{Elf, constants as elf};
 use vrocm_audit::loader::{self, How, Request};
 
 use crate::machine::{this_cpu, traced};
-use crate::support::compile;
+use crate::support::{Dice, compile, loaders, number};
 
 /// Layouts per loader in a plain test run.
 const LAYOUTS: u64 = 150;
@@ -32,26 +32,6 @@ const CAPABILITIES: [&str; 9] = [
     "haswell/avx512_1/x86_64",
     "tls/haswell",
 ];
-
-/// Numbers that look random and come again with the same seed (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
-    }
-
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.roll(sides) == 0
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.roll(from.len())]
-    }
-}
 
 /// A file built with names of `ROOM` bytes, and where they stand.
 struct Template {
@@ -224,26 +204,6 @@ fn agree(said: &Said, objects: &[loader::Object], failures: &[loader::Failure]) 
     mine == found && missing == failures.iter().map(|failure| failure.name.clone()).collect()
 }
 
-/// The loaders at hand: (version, file).
-fn loaders() -> Vec<(&'static str, PathBuf)> {
-    let mut found = vec![("this machine's", PathBuf::from("/lib64/ld-linux-x86-64.so.2"))];
-    let Some(corpus) = std::env::var_os("VROCM_CORPUS").map(PathBuf::from) else { return found };
-    for (version, prefix, inside) in
-        [("2.31", "libc6_2.31", "lib/x86_64-linux-gnu/ld-2.31.so"), ("2.44", "libc6_2.44", "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")]
-    {
-        let package = fs::read_dir(&corpus).into_iter().flatten().flatten().find(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-        match package.map(|entry| entry.path().join(inside)).filter(|file| file.is_file()) {
-            Some(file) => found.push((version, file)),
-            None => eprintln!("not compared with glibc {version}: VROCM_CORPUS has no {prefix}*/{inside}"),
-        }
-    }
-    found
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
-
 #[test]
 fn random_layouts() {
     let Some(cpu) = this_cpu() else {
@@ -262,7 +222,7 @@ fn random_layouts() {
         let (library, program) = templates(&base, &interpreter_path);
         let (mut stopped, mut unknown, mut loaded, mut several) = (0, 0, 0, 0);
         for case in seed..seed + layouts {
-            let mut dice = Dice(case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            let mut dice = Dice::new(case);
             let dir = base.join("c");
             let _ = fs::remove_dir_all(&dir);
             for name in FOLDERS {

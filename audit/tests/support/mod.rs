@@ -79,3 +79,53 @@ pub fn file(package: &str, name: &str) -> Option<PathBuf> {
     println!("not tested: {package} cannot be had here");
     None
 }
+
+/// The loaders at hand: (version, file).
+pub fn loaders() -> Vec<(&'static str, PathBuf)> {
+    let mut found = vec![("this machine's", PathBuf::from("/lib64/ld-linux-x86-64.so.2"))];
+    let Some(corpus) = std::env::var_os("VROCM_CORPUS").map(PathBuf::from) else { return found };
+    for (version, prefix, inside) in
+        [("2.31", "libc6_2.31", "lib/x86_64-linux-gnu/ld-2.31.so"), ("2.44", "libc6_2.44", "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")]
+    {
+        let package =
+            std::fs::read_dir(&corpus).into_iter().flatten().flatten().find(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+        match package.map(|entry| entry.path().join(inside)).filter(|file| file.is_file()) {
+            Some(file) => found.push((version, file)),
+            None => eprintln!("not compared with glibc {version}: VROCM_CORPUS has no {prefix}*/{inside}"),
+        }
+    }
+    found
+}
+
+/// Numbers that look random and come again with the same seed (xorshift64*).
+pub struct Dice(u64);
+
+impl Dice {
+    /// The row of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Below `sides`.
+    pub fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
+    }
+
+    /// True once in `sides` times.
+    pub fn one_in(&mut self, sides: usize) -> bool {
+        self.roll(sides) == 0
+    }
+
+    /// One of these.
+    pub fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.roll(from.len())]
+    }
+}
+
+/// A number from the environment.
+pub fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}

@@ -1,5 +1,6 @@
 //! Text for people: counts first, then what is wrong, sorted and aligned, then what to do. It may change; programs read the JSON.
 
+mod bindings;
 mod consumers;
 mod coverage;
 mod diff;
@@ -59,6 +60,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
     match &report.subjects {
         Subjects::Coverage(subjects) => coverage::write(subjects, &report.findings, style, out)?,
         Subjects::Evidence(subjects) => evidence::write(subjects, &report.findings, style, out)?,
+        Subjects::Bindings(subject) => bindings::write(subject, style, out)?,
         Subjects::Consumers { subjects, scanned, shim } => consumers::write(subjects, scanned, shim, style, out)?,
         Subjects::Linkage(subjects) => linkage::write(subjects, &report.findings, style, out)?,
         Subjects::Preflight(answer) => preflight::write(answer, style, out)?,
