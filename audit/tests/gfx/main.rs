@@ -3,6 +3,7 @@
 mod any_bytes;
 mod arrays;
 mod built;
+mod checklist;
 mod hand_made;
 mod hip;
 mod identity;
