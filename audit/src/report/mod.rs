@@ -83,6 +83,8 @@ pub struct Scanned {
     pub files: usize,
     /// ELF files, those inside containers included.
     pub elf: usize,
+    /// Python sources, those inside containers included.
+    pub python: usize,
     /// Packages, tarballs and images that were opened.
     pub containers: usize,
 }
