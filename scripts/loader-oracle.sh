@@ -11,7 +11,7 @@ log=$(mktemp)
 trap 'rm -f "$log" "$log.page"' EXIT
 cargo test --locked -p vrocm-audit --test loader -- --nocapture \
     of_this_machine random_layouts a_hundred_objects | tee "$log"
-figures=$(grep -E '^[0-9]+ (programs|libraries|objects)|^glibc |^the largest' "$log" | sort -u)
+figures=$(grep -E '^[0-9]+ (programs|libraries|objects)|^glibc ' "$log" | sort -u)
 {
     sed '/<!-- figures -->/q' "$page"
     # shellcheck disable=SC2016  # the backquotes are Markdown

@@ -185,6 +185,11 @@ pub fn is_python(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
+/// True for a file that packs others, by its first bytes.
+pub fn is_package(path: &Path) -> bool {
+    head(path).is_ok_and(|head| matches!(what(&head), What::Deb | What::Zip | What::Tar))
+}
+
 /// As many first bytes as [`what`] looks at. What is no regular file has none, and is not even opened.
 pub fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(300);

@@ -11,7 +11,7 @@ use clap::ValueEnum as _;
 
 use super::coverage::{families, today};
 use super::{Result, checks, deliver, inputs, is_own_shim, parallel};
-use crate::archive::{self, Limits, What};
+use crate::archive::{self, Limits};
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim, checks::STALE_ACCEPTANCE};
 use crate::elf::Elf;
@@ -116,7 +116,7 @@ fn libraries(config: &Config, families: &[Family], unread: &mut Vec<String>) -> 
     let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
     let mut files = Vec::new();
     for named in &config.runtimes {
-        if named.is_file() && archive::head(named).is_ok_and(|head| matches!(archive::what(&head), What::Deb | What::Zip | What::Tar)) {
+        if archive::is_package(named) {
             files.extend(packed(named, &prefixes, unread));
             continue;
         }

@@ -42,6 +42,11 @@ pub(super) fn read(image: &Elf, soname: Option<&str>, symbols: &SymbolTable<'_>)
     }
 }
 
+/// True for a file name that one of the two runtimes has, as it is installed or renamed by a wheel.
+pub fn is_runtime(name: &str) -> bool {
+    ["libhsa-runtime64", "libamdhip64"].iter().any(|library| is_named(name, library))
+}
+
 /// `libx.so`, `libx.so.1.18.0`, and the forms that wheels rename to: `libx-0123abcd.so.1`.
 fn is_named(name: &str, library: &str) -> bool {
     let Some(rest) = name.strip_prefix(library) else { return false };

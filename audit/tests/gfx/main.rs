@@ -7,6 +7,7 @@ mod checklist;
 mod hand_made;
 mod hip;
 mod identity;
+mod packages;
 mod real;
 mod release;
 mod stand_in;

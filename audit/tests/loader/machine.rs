@@ -3,7 +3,7 @@
 //!
 //! `VROCM_LOADER_PATHS` (directories, separated by colons) replaces /usr/bin; `scripts/loader-oracle.sh` gives it everything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,14 +62,15 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 struct Comparison {
     compared: usize,
     objects: usize,
-    skipped: usize,
+    /// Why others were not, and how many of each.
+    skipped: BTreeMap<&'static str, usize>,
     different: Vec<String>,
     largest: (usize, std::time::Duration),
 }
 
 impl Comparison {
     fn new() -> Self {
-        Self { compared: 0, objects: 0, skipped: 0, different: Vec::new(), largest: (0, std::time::Duration::ZERO) }
+        Self { compared: 0, objects: 0, skipped: BTreeMap::new(), different: Vec::new(), largest: (0, std::time::Duration::ZERO) }
     }
 
     /// One file: what `request` comes to, and what the loader lists for `command`.
@@ -79,16 +80,17 @@ impl Comparison {
         let resolved = loader::resolve(&request);
         let took = started.elapsed();
         let resolution = match resolved {
-            Ok(resolution) if resolution.linking == Linking::Glibc && resolution.unknowns.is_empty() => resolution,
-            _ => {
-                self.skipped += 1;
-                return;
-            }
+            Err(_) => return self.skip("are not executable or damaged"),
+            Ok(resolution) if resolution.linking != Linking::Glibc => return self.skip("are static or another loader's"),
+            Ok(resolution) => resolution,
         };
+        if let Some(unknown) = resolution.unknowns.first() {
+            return self.skip(unknown.code);
+        }
         command.env_clear().envs(request.environment.iter().cloned()).env("LD_TRACE_LOADED_OBJECTS", "1");
         let Some(done) = command.output().ok().filter(|done| done.status.success()) else {
-            self.skipped += 1;
-            return;
+            // It ends with a message, or is no program of this machine.
+            return self.skip("the loader refuses");
         };
         let mut real = traced(&done.stdout, interpreter);
         real.retain(|(_, path)| path != interpreter);
@@ -107,14 +109,12 @@ impl Comparison {
         }
     }
 
+    fn skip(&mut self, why: &'static str) {
+        *self.skipped.entry(why).or_default() += 1;
+    }
+
     fn settle(self, what: &str, fewest: usize) {
-        println!(
-            "{} {what} compared, {} objects, {} different, {} not compared (static, unknown or not started)",
-            self.compared,
-            self.objects,
-            self.different.len(),
-            self.skipped
-        );
+        println!("{} {what} compared, {} objects, {} different; not compared: {:?}", self.compared, self.objects, self.different.len(), self.skipped);
         println!("the largest has {} objects, resolved in {:?} by this build", self.largest.0, self.largest.1);
         assert!(self.different.is_empty(), "{}", self.different.join("\n"));
         assert!(self.compared > fewest, "only {} {what} were compared", self.compared);
@@ -150,7 +150,7 @@ fn the_libraries_of_this_machine() {
     for file in libraries {
         let path = file.display().to_string();
         let Ok(request) = (Request { cpu: Some(cpu), ..Request::from_this_process() }).library(&path) else {
-            comparison.skipped += 1;
+            comparison.skip("are another machine's");
             continue;
         };
         let interpreter = request.interpreter.clone().expect("of a library");

@@ -64,7 +64,7 @@ pub const ODD_VERSION: Check = reason(
 /// The loader stops.
 pub const NO_START: Check = reason(
     "unknown-does-not-start",
-    "The loader would stop: a library is missing, or no library.",
+    "The loader would stop: a library is missing, is no library, or lacks a version that another asks of it.",
     "The process ends with a message before it looks for a GPU.",
     "Install the library; `ldd` names it too.",
     "glibc elf/dl-load.c.",
