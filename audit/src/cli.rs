@@ -347,7 +347,7 @@ pub struct GfxScan {
     /// Another question than that of a library.
     #[command(subcommand)]
     pub command: Option<GfxCommand>,
-    /// Runtime libraries (libhsa-runtime64.so.1, libamdhip64.so), or directories that hold some; without any, those in the usual places.
+    /// Runtime libraries (libhsa-runtime64.so.1, libamdhip64.so), directories that hold some, wheels, `.deb` or images; without any, those in the usual places.
     #[arg(value_name = "LIB")]
     pub libraries: Vec<PathBuf>,
     /// Is this target known? gfx942, gfx90a:xnack+, amdgcn-amd-amdhsa--gfx1100.

@@ -117,8 +117,8 @@ fn each_reason_fires_and_its_neighbour_is_silent() {
         assert!(!reasons.contains(case.code), "{}: the neighbour has it too", case.code);
         seen.insert(case.code);
     }
-    // These need more than one file; the other tests have them.
-    seen.extend(["hook-unknown", "import-slips", "import-unknown", "machine-unknown"]);
+    // These need more than one file, or another kind of file; the other tests have them.
+    seen.extend(["hook-unknown", "import-slips", "import-unknown", "machine-unknown", "python-unknown"]);
     assert_eq!(seen, checks::ALL.into_iter().map(|check| check.id).collect());
 }
 
@@ -140,6 +140,50 @@ fn a_program_that_looks_up_is_held_by_a_shim_that_answers() {
 fn runtime(folder: &Path, names: &[&str]) -> PathBuf {
     let map = format!("hip_4.2 {{ global: {}; local: *; }};", names.join("; "));
     stub(folder, "libamdhip64.so.7", names, Some(&map), &["-Wl,-soname,libamdhip64.so.7"])
+}
+
+/// A Python source that opens a runtime by ctypes.
+const PYTHON: &str = "import ctypes\nhip = ctypes.CDLL('libamdhip64.so')\nhip.hipMalloc(None, 1)\n";
+
+#[test]
+fn a_python_source_that_opens_a_runtime_is_a_candidate_and_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = |text: &str| {
+        let path = folder.path().join("module.py");
+        std::fs::write(&path, text).expect("written");
+        let outcome = audit(&["consumers", folder.path().to_str().expect("text"), OWN[0], OWN[1]]);
+        assert_eq!((outcome.exit, &outcome.report["scanned"]["python"]), (0, &Value::from(1)), "{text}");
+        let subject = &outcome.report["subjects"][0];
+        let reasons = subject["reasons"].as_array().into_iter().flatten().map(|reason| reason["code"].as_str().expect("text").to_string());
+        (subject["verdict"].as_str().map(String::from), reasons.collect::<Vec<_>>())
+    };
+    let candidate = (Some("unknown".to_string()), vec!["python-unknown".to_string()]);
+    assert_eq!(said(PYTHON), candidate);
+    assert_eq!(said("import ctypes.util as u\nu.find_library(\"amdhip64\")\n"), candidate);
+    assert_eq!(said("fd = os.open('/dev/kfd', 2)\n"), (Some("unknown".to_string()), vec!["thunk-unknown".to_string()]));
+    for silent in [
+        "import ctypes\n# hip = ctypes.CDLL('libamdhip64.so')\n",
+        "import ctypes\nhip = ctypes.CDLL('libamdhip65.so')\n",
+        "FILES = ['libamdhip64.so']\n",
+        "import ctypes\namdhip64 = 1\n",
+        "",
+    ] {
+        assert_eq!(said(silent), (None, Vec::new()), "{silent}");
+    }
+    // Named, it is reported whatever it is; and in a wheel it is found under its name.
+    let named = folder.path().join("module.py");
+    assert_eq!(judged(&named, &OWN), ("untouched".into(), BTreeSet::new()));
+    std::fs::write(&named, PYTHON).expect("written");
+    let (report, wheel) = (audit(&["consumers", named.to_str().expect("text"), OWN[0], OWN[1]]).report, folder.path().join("x.whl"));
+    assert_eq!(report["subjects"][0]["lookups"][0]["name"], "hipMalloc");
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(&wheel).expect("created"));
+    archive.start_file("pkg/hip.py", zip::write::SimpleFileOptions::default()).expect("begun");
+    std::io::Write::write_all(&mut archive, PYTHON.as_bytes()).expect("written");
+    archive.finish().expect("finished");
+    let report = audit(&["consumers", wheel.to_str().expect("text"), OWN[0], OWN[1]]).report;
+    let file = report["subjects"][0]["file"].as_str().expect("found").to_string();
+    assert!(file.ends_with("x.whl!/pkg/hip.py"), "{file}");
+    assert_eq!((&report["scanned"]["python"], &report["scanned"]["elf"]), (&Value::from(1), &Value::from(0)));
 }
 
 #[test]
@@ -184,7 +228,7 @@ fn a_directory_reports_what_touches_and_its_links_are_not_followed() {
     let root = folder.path().join("tree");
     let outcome = audit(&["consumers", "/usr", "--root", root.to_str().expect("text"), OWN[0], OWN[1]]);
     assert_eq!((outcome.exit, outcome.stderr.as_str()), (0, ""), "what holds no word of a family is not even parsed");
-    assert_eq!(outcome.report["scanned"], serde_json::json!({ "files": 3, "elf": 3, "containers": 0 }));
+    assert_eq!(outcome.report["scanned"], serde_json::json!({ "files": 3, "elf": 3, "python": 0, "containers": 0 }));
     assert_eq!(outcome.report["subjects"].as_array().map(Vec::len), Some(1));
     // A file that says hipMalloc and cannot be read is no clean file.
     std::fs::write(tree.join("cut"), b"\x7fELF\x02\x01\x01 hipMalloc\0").expect("written");

@@ -1,5 +1,8 @@
-//! Every reader of one file, called on any bytes: what property tests, the fuzzer and its replay share.
+//! Every reader of one file or container, called on any bytes: what property tests, the fuzzer and its replay share.
 
+use std::path::Path;
+
+use vrocm_audit::archive::{self, Limits};
 use vrocm_audit::elf::{Elf, Result};
 
 /// Opens the bytes as a file and asks for everything. An error of one reader does not keep the others from being asked.
@@ -30,4 +33,26 @@ fn symbols(image: &Elf) -> Result<usize> {
         assert!(std::ptr::eq(table.get(symbol.index).expect("each symbol is found by its index"), symbol));
     }
     Ok(table.exports().count() + table.imports().count())
+}
+
+/// Reads the bytes as a package, a wheel, a tarball or an image, whatever they begin like. `folder` is where they are put as a file.
+///
+/// Returns how many files came out of it.
+///
+/// # Panics
+///
+/// If a file that comes out is larger than it may be or has a name that leads out; or if there is no room in `folder`.
+pub fn archives(bytes: &[u8], folder: &Path) -> usize {
+    const LIMITS: Limits = Limits { member: 1 << 20, unpacked: 8 << 20, entries: 4096, ratio: 100 };
+    let path = folder.join("input");
+    std::fs::write(&path, bytes).expect("a file for the input");
+    let mut members = 0;
+    archive::read(&path, "input", LIMITS, &mut |found| {
+        if let Ok(member) = found {
+            assert!(member.bytes.len() as u64 <= LIMITS.member && member.name.starts_with("input!/"), "{}", member.name);
+            assert!(!member.name.split('/').any(|part| part == ".."), "{} leads out", member.name);
+            members += 1;
+        }
+    });
+    members
 }

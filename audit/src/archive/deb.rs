@@ -46,7 +46,7 @@ fn data(mut file: File, start: u64, size: u64, budget: &Budget, see: &mut See<'_
     let stream = compress::decoder(Box::new(packed), budget).map_err(fail)?;
     tarball::read(stream, budget, &mut |entry| {
         if entry.kind == Kind::File
-            && let Some(member) = budget.elf(&entry.path, Some(entry.offset), entry.reader).transpose()
+            && let Some(member) = budget.wanted(&entry.path, Some(entry.offset), entry.reader).transpose()
         {
             see(member);
         }

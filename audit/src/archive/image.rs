@@ -74,7 +74,7 @@ pub(super) fn read_tar(path: &Path, budget: &Budget, see: &mut See<'_>) -> Resul
             marks.insert(entry.path.clone());
         }
         if entry.kind == Kind::File
-            && let Some(member) = budget.elf(&entry.path, Some(entry.offset), entry.reader).transpose()
+            && let Some(member) = budget.wanted(&entry.path, Some(entry.offset), entry.reader).transpose()
         {
             see(member);
         }
@@ -164,7 +164,7 @@ fn layer_entry(entry: Entry<'_>, above: &Above, own: &mut Above, budget: &Budget
     let hidden = above.hides(&entry.path);
     match &entry.kind {
         Kind::File if !hidden => {
-            if let Some(member) = budget.elf(&entry.path, Some(entry.offset), entry.reader).transpose() {
+            if let Some(member) = budget.wanted(&entry.path, Some(entry.offset), entry.reader).transpose() {
                 see(member);
             }
         }

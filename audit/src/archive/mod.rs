@@ -1,4 +1,4 @@
-//! Containers of files as streams: which ELF files are in a directory, a `.deb`, a wheel, a tarball, an image, without unpacking to disk.
+//! Containers of files as streams: which ELF files and Python sources are in a directory, a `.deb`, a wheel, a tarball, an image, without unpacking to disk.
 //!
 //! A file inside is named `container!/path` and handed over as bytes in memory. Nothing in here is trusted: names are text, links are never followed out
 //! of a container, and [`Limits`] bound members, bytes and how far a few bytes may unpack. What cannot be read is an [`ArchiveError`] naming
@@ -75,7 +75,7 @@ impl fmt::Display for ArchiveError {
 /// Result of every reader in this module.
 pub type Result<T> = std::result::Result<T, ArchiveError>;
 
-/// An ELF file found in a container.
+/// An ELF file or a Python source found in a container.
 #[derive(Debug)]
 pub struct Member {
     /// `container!/path`.
@@ -126,12 +126,12 @@ impl Budget {
         Ok(())
     }
 
-    /// The member's bytes if it is an ELF file; `None`, after four bytes, if it is not.
-    fn elf(&self, member: &str, offset: Option<u64>, reader: &mut dyn Read) -> Result<Option<Member>> {
+    /// The member's bytes if it is an ELF file or called like a Python source; `None`, after four bytes, if it is neither.
+    fn wanted(&self, member: &str, offset: Option<u64>, reader: &mut dyn Read) -> Result<Option<Member>> {
         let fail = |error: io::Error| self.error(Some(member), offset, error.to_string());
         let mut bytes = Vec::new();
         reader.take(4).read_to_end(&mut bytes).map_err(fail)?;
-        if bytes != ELF_MAGIC {
+        if bytes != ELF_MAGIC && !is_python(Path::new(member)) {
             return Ok(None);
         }
         reader.take(self.limits.member).read_to_end(&mut bytes).map_err(fail)?;
@@ -180,6 +180,16 @@ pub fn what(head: &[u8]) -> What {
     }
 }
 
+/// True for what is called as a Python source is.
+pub fn is_python(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
+}
+
+/// True for a file that packs others, by its first bytes.
+pub fn is_package(path: &Path) -> bool {
+    head(path).is_ok_and(|head| matches!(what(&head), What::Deb | What::Zip | What::Tar))
+}
+
 /// As many first bytes as [`what`] looks at. What is no regular file has none, and is not even opened.
 pub fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(300);
@@ -189,7 +199,7 @@ pub fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Hands every ELF file of a container to `see`; `name` is how messages call it. A directory is read as the image layout that it holds.
+/// Hands every ELF file and every Python source of a container to `see`; `name` is how messages call it. A directory is read as the image layout that it holds.
 pub fn read(path: &Path, name: &str, limits: Limits, see: &mut See<'_>) {
     let budget = Budget::new(name.into(), limits);
     let head = if path.is_dir() { Ok(Vec::new()) } else { head(path) };

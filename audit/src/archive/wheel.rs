@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path, budget: &Budget, see: &mut See<'_>) -> Result<()
             continue;
         }
         let (offset, packed) = (member.header_start(), member.compressed_size());
-        let found = budget.elf(&name, Some(offset), &mut member);
+        let found = budget.wanted(&name, Some(offset), &mut member);
         if let Ok(Some(found)) = &found {
             let len = found.bytes.len() as u64;
             budget.unpack(len, packed, len).map_err(|error| budget.error(Some(&name), Some(offset), error.to_string()))?;

@@ -83,7 +83,6 @@ struct Found {
 
 impl Found {
     fn take(&mut self, looked: std::result::Result<Option<Subject>, String>) {
-        self.scanned.elf += 1;
         match looked {
             Ok(subject) => self.subjects.extend(subject),
             Err(error) => self.unread.push(error),
@@ -95,6 +94,7 @@ impl Found {
         self.unread.extend(other.unread);
         self.scanned.files += other.scanned.files;
         self.scanned.elf += other.scanned.elf;
+        self.scanned.python += other.scanned.python;
         self.scanned.containers += other.scanned.containers;
     }
 }
@@ -121,19 +121,36 @@ fn look(job: &Job, auditor: &Auditor<'_>, found: &mut Found) {
     found.scanned.files += 1;
     let name = job.path.display().to_string();
     let audit = |source: Source, always| auditor.audit(source, always).map_err(|error| error.to_string());
+    let python = |source: &Source, always| auditor.audit_python(source, always).map_err(|error| error.to_string());
     let kind = if job.path.is_dir() { Ok(What::Tar) } else { archive::head(&job.path).map(|head| archive::what(&head)) };
     let package = || job.path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| PACKAGES.contains(&extension));
     match kind {
         Err(error) => found.unread.push(format!("{name}: {error}")),
-        Ok(What::Elf) => found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| audit(source, job.named))),
+        Ok(What::Elf) => {
+            found.scanned.elf += 1;
+            found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| audit(source, job.named)));
+        }
         Ok(What::Deb | What::Zip | What::Tar) if job.named || package() => {
             found.scanned.containers += 1;
             archive::read(&job.path, &name, Limits::default(), &mut |member| match member {
-                Ok(member) => found.take(audit(Source::from_bytes(member.name, member.bytes), false)),
+                Ok(member) if member.bytes.starts_with(archive::ELF_MAGIC) => {
+                    found.scanned.elf += 1;
+                    found.take(audit(Source::from_bytes(member.name, member.bytes), false));
+                }
+                Ok(member) => {
+                    found.scanned.python += 1;
+                    found.take(python(&Source::from_bytes(member.name, member.bytes), false));
+                }
                 Err(error) => found.unread.push(error.to_string()),
             });
         }
-        Ok(_) if job.named => found.unread.push(format!("{name}: is neither an ELF file, a package, a wheel, a tarball nor an image")),
+        Ok(What::Other) if archive::is_python(&job.path) => {
+            found.scanned.python += 1;
+            found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| python(&source, job.named)));
+        }
+        Ok(_) if job.named => {
+            found.unread.push(format!("{name}: is neither an ELF file, a Python source, a package, a wheel, a tarball nor an image"));
+        }
         Ok(_) => {}
     }
 }

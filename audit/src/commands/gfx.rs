@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::{NO_AUDIT, Result, deliver, inputs};
+use super::{NO_AUDIT, Result, deliver, inputs, libraries};
+use crate::archive;
 use crate::cli::GfxScan;
 use crate::elf::Elf;
 use crate::finding::Finding;
 use crate::gfx::audit::{self, Subject};
+use crate::gfx::identity;
 use crate::gfx::target::Name;
 use crate::gfx::verdict::Verdict;
 use crate::report::{Report, Subjects};
@@ -25,7 +27,11 @@ pub(super) fn run(arguments: &GfxScan) -> Result<ExitCode> {
     let files = if arguments.libraries.is_empty() { usual()? } else { inputs::expand(&arguments.libraries, &PREFIXES)? };
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for file in files {
-        match read(&file, target, &mut findings) {
+        if archive::is_package(&file) {
+            subjects.extend(packed(&file, target, &mut findings, &mut unread));
+            continue;
+        }
+        match Elf::open(&file).map_err(anyhow::Error::from).and_then(|image| read(&image, target, &mut findings)) {
             Ok(subject) => subjects.push(subject),
             Err(error) => unread.push(format!("{error:#}")),
         }
@@ -44,8 +50,24 @@ pub(super) fn run(arguments: &GfxScan) -> Result<ExitCode> {
     })
 }
 
-fn read(file: &Path, target: Option<Name>, findings: &mut Vec<Finding>) -> Result<Subject> {
-    Ok(audit::audit(&Elf::open(file)?, target, findings)?)
+fn read(image: &Elf, target: Option<Name>, findings: &mut Vec<Finding>) -> Result<Subject> {
+    Ok(audit::audit(image, target, findings)?)
+}
+
+/// Runtimes in a wheel, a Debian package, a tarball or an image, known by their file names; one without any is no scan.
+fn packed(package: &Path, target: Option<Name>, findings: &mut Vec<Finding>, unread: &mut Vec<String>) -> Vec<Subject> {
+    let members = libraries::members(package, &identity::is_runtime, unread);
+    if members.is_empty() {
+        unread.push(format!("{}: holds no {}", package.display(), inputs::library_named(&PREFIXES)));
+    }
+    let mut found = Vec::new();
+    for member in members {
+        match member.open().and_then(|image| read(&image, target, findings)) {
+            Ok(subject) => found.push(subject),
+            Err(error) => unread.push(format!("{error:#}")),
+        }
+    }
+    found
 }
 
 /// Variables that are not UTF-8 are none of ROCm's.

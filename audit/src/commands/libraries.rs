@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Result, inputs};
-use crate::archive::{self, Limits, What};
+use crate::archive::{self, Limits};
 use crate::elf::Elf;
 
 /// A library to be read.
@@ -34,7 +34,7 @@ impl Library {
 pub(super) fn runtimes(named: &[PathBuf], prefixes: &[&str], unread: &mut Vec<String>) -> Vec<Library> {
     let mut files = Vec::new();
     for path in named {
-        if is_package(path) {
+        if archive::is_package(path) {
             let found = members(path, &|file| inputs::is_library(file, prefixes), unread);
             if found.is_empty() {
                 unread.push(format!("{}: holds no {}", path.display(), inputs::library_named(prefixes)));
@@ -48,11 +48,6 @@ pub(super) fn runtimes(named: &[PathBuf], prefixes: &[&str], unread: &mut Vec<St
         }
     }
     files
-}
-
-/// True for a file that packs others.
-pub(super) fn is_package(path: &Path) -> bool {
-    path.is_file() && archive::head(path).is_ok_and(|head| matches!(archive::what(&head), What::Deb | What::Zip | What::Tar))
 }
 
 /// ELF files of a package whose names, without their folders, fit.

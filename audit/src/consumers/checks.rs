@@ -135,8 +135,18 @@ pub const MACHINE_UNKNOWN: Check = Check {
     source: "ld.so(8); measured",
 };
 
+/// A Python source that opens a runtime.
+pub const PYTHON_UNKNOWN: Check = Check {
+    id: "python-unknown",
+    severity: Severity::Warn,
+    what: "A Python source names the runtime's library and has what it takes to open it (ctypes, cffi).",
+    why: "ctypes looks each function up on a handle of the library. Only a shim that answers dlsym is asked then, and which names come cannot be read from the source.",
+    fix: "Look at what the module is for; a shim that answers dlsym holds whatever name is asked for.",
+    source: "Python's ctypes calls dlopen and dlsym; strings and words of the source, which is not run",
+};
+
 /// All checks of this audit, by id.
-pub const ALL: [&Check; 13] = [
+pub const ALL: [&Check; 14] = [
     &DEEPBIND_SLIPS,
     &DEEPBIND_UNKNOWN,
     &HOOK_UNKNOWN,
@@ -147,6 +157,7 @@ pub const ALL: [&Check; 13] = [
     &MACHINE_UNKNOWN,
     &NAMES_UNSEEN,
     &NAMESPACE_UNKNOWN,
+    &PYTHON_UNKNOWN,
     &STATIC_SLIPS,
     &STATIC_UNKNOWN,
     &THUNK_UNKNOWN,

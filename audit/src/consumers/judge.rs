@@ -73,12 +73,12 @@ pub(super) fn subject(auditor: &Auditor<'_>, file: &str, facts: Facts) -> Subjec
     }
 }
 
-fn reason(check: &Check, message: impl Into<String>, symbols: Vec<String>) -> Reason {
+pub(super) fn reason(check: &Check, message: impl Into<String>, symbols: Vec<String>) -> Reason {
     let verdict = if check.severity == crate::finding::Severity::Deny { Verdict::Slips } else { Verdict::Unknown };
     Reason { code: check.id, verdict, message: message.into(), symbols }
 }
 
-fn reached(auditor: &Auditor<'_>, import: &Import) -> Reached {
+pub(super) fn reached(auditor: &Auditor<'_>, import: &Import) -> Reached {
     let family = &auditor.families[import.family];
     let judged = family.judge(&import.name, None, auditor.table);
     let rule = judged.map(|judged| auditor.table.rule(judged.class, judged.size));

@@ -1,11 +1,12 @@
 //! `consumers`: which files reach a GPU runtime, by which way, and whether the shim stands in that way.
 //!
 //! Reading order: [`words`] (what is looked for, from the manifests), [`scan`] (one pass over the bytes; nearly every file ends here), [`facts`]
-//! (imports, strings, how libraries are opened), [`judge`] (held, slips, unknown, each with its reasons), [`checks`] (the reasons' texts).
+//! (imports, strings, how libraries are opened), `python` (sources that open a runtime), [`judge`] (held, slips, unknown, each with its reasons), [`checks`] (the reasons' texts).
 
 pub mod checks;
 mod facts;
 mod judge;
+mod python;
 mod scan;
 mod words;
 
@@ -82,7 +83,7 @@ pub struct Subject {
     pub soname: Option<String>,
     /// GNU build-id.
     pub build_id: Option<String>,
-    /// Machine by its short name.
+    /// Machine by its short name; `Python source` for one.
     pub machine: String,
     /// The answer.
     pub verdict: Verdict,
@@ -151,6 +152,13 @@ impl<'a> Auditor<'a> {
         }
         let facts = facts::gather(&image, found, self.families)?;
         Ok((always || facts.touches()).then(|| judge::subject(self, image.file(), facts)))
+    }
+}
+
+impl Auditor<'_> {
+    /// Audits one Python source; `None` if it reaches no family, unless `always`.
+    pub fn audit_python(&self, source: &Source, always: bool) -> Result<Option<Subject>> {
+        python::audit(self, source, always)
     }
 }
 

@@ -113,6 +113,11 @@ impl Elf {
         Ok(version::read(self)?.requirements)
     }
 
+    /// `DT_VERDEF` and `DT_VERNEED`.
+    pub fn versions(&self) -> Result<Versions> {
+        version::read(self)
+    }
+
     /// Relocations that name a symbol, in table order: `DT_JMPREL`, `DT_RELA`, `DT_REL` and Android's packed form.
     ///
     /// Relative relocations are left out (see [`Elf::relative_relocations`]); a run of them announced by `DT_RELACOUNT` is not even read.

@@ -38,7 +38,7 @@ enum Operands {
 /// The functions that refer to ids with features, each with all ids it refers to.
 ///
 /// If no function takes the address of one and `thorough` is set, operands of any instruction count on x86-64.
-pub fn find(image: &Elf, names: &Names, thorough: bool) -> Result<Vec<(Range, Candidate)>> {
+pub(super) fn find(image: &Elf, names: &Names, thorough: bool) -> Result<Vec<(Range, Candidate)>> {
     if !names.have_features() {
         return Ok(Vec::new());
     }
@@ -77,7 +77,7 @@ fn sweep(image: &Elf, names: &Names, functions: &Functions, operands: Operands) 
 ///
 /// Decoding costs more than all else here, and ROCr spells every name that it assembles a second time as a string. So code is decoded only if
 /// an immediate begins a name that is no string of the file.
-pub fn complete(image: &Elf, names: &Names, range: Range, candidate: &mut Candidate) -> Result<()> {
+pub(super) fn complete(image: &Elf, names: &Names, range: Range, candidate: &mut Candidate) -> Result<()> {
     let assembly = Assembly::new(image, TAG);
     let code = assembly.code(range)?;
     let generics = names.ids.iter().filter(|id| matches!(id.name, Name::Generic(_))).map(|id| id.name);

@@ -24,7 +24,7 @@ pub struct Doubts {
 }
 
 /// Looks closer at one target that the registry lacks. `unread` are the parts of the file whose names are not among `names` yet.
-pub fn about(image: &Elf, registry: &Registry, triple: Triple, names: &Names, unread: &[Part]) -> Result<Doubts> {
+pub(super) fn about(image: &Elf, registry: &Registry, triple: Triple, names: &Names, unread: &[Part]) -> Result<Doubts> {
     // Records that hold the versions of their names are all there is to an array; the code around it compares names with many things.
     if let Source::Array(_, true) = registry.source {
         return Ok(Doubts::default());
@@ -41,7 +41,7 @@ pub fn about(image: &Elf, registry: &Registry, triple: Triple, names: &Names, un
 }
 
 /// Looks for names that all code puts together, where no registry says what is registered.
-pub fn in_code(image: &Elf) -> Result<Doubts> {
+pub(super) fn in_code(image: &Elf) -> Result<Doubts> {
     let mut doubts = Doubts::default();
     doubts.decode_all(image)?;
     Ok(doubts)
@@ -52,6 +52,7 @@ pub fn in_code(image: &Elf) -> Result<Doubts> {
 /// ROCr stores each entry's major at offset 8 of an object and step and minor at 0. Measured on 5.2.3, 6.1.2, 6.4.3 and 7.2.4 for x86-64:
 /// exactly the digits of the registered names. Another compiler may do it in a way that is not followed; then versions are missing.
 pub fn versions(image: &Elf, registry: &Registry) -> Result<BTreeSet<Triple>> {
+    super::bounded(image)?;
     let mut found = BTreeSet::new();
     if let Source::Function(start, end) = registry.source {
         Assembly::new(image, TAG).function((start, end), &mut |constant| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::elf::{Elf, Result, SymbolTable};
+use crate::elf::{Elf, SymbolTable};
 
 /// What a file is, as far as targets are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -23,23 +23,28 @@ const ROCR_EXPORTS: [&str; 3] = ["hsa_init", "hsa_iterate_agents", "hsa_isa_from
 const HIP_EXPORTS: [&str; 2] = ["hipInit", "hipGetDeviceCount"];
 
 /// Names the library, and says in words why where it is neither runtime.
-pub fn read(image: &Elf, soname: Option<&str>, symbols: &SymbolTable<'_>) -> Result<(Identity, Option<String>)> {
+pub(super) fn read(image: &Elf, soname: Option<&str>, symbols: &SymbolTable<'_>) -> (Identity, Option<String>) {
     // Without a soname the loader knows a library by its file's name.
     let file_name = Path::new(image.file()).file_name().map(|name| name.to_string_lossy().into_owned());
-    let Some(name) = soname.or(file_name.as_deref()) else { return Ok((Identity::Other, Some("a file without a name".into()))) };
+    let Some(name) = soname.or(file_name.as_deref()) else { return (Identity::Other, Some("a file without a name".into())) };
     let (identity, exports): (_, &[&str]) = if is_named(name, "libhsa-runtime64") {
         (Identity::Rocr, &ROCR_EXPORTS)
     } else if is_named(name, "libamdhip64") {
         (Identity::Hip, &HIP_EXPORTS)
     } else {
         let what = if soname.is_some() { format!("the soname is {name}") } else { format!("{name}, without a soname") };
-        return Ok((Identity::Other, Some(what)));
+        return (Identity::Other, Some(what));
     };
     let exported = |wanted: &str| symbols.exports().any(|symbol| symbol.is_function() && symbol.name == wanted);
     match exports.iter().find(|wanted| !exported(wanted)) {
-        None => Ok((identity, None)),
-        Some(missing) => Ok((Identity::Other, Some(format!("named {name}, but exports no {missing}")))),
+        None => (identity, None),
+        Some(missing) => (Identity::Other, Some(format!("named {name}, but exports no {missing}"))),
     }
+}
+
+/// True for a file name that one of the two runtimes has, as it is installed or renamed by a wheel.
+pub fn is_runtime(name: &str) -> bool {
+    ["libhsa-runtime64", "libamdhip64"].iter().any(|library| is_named(name, library))
 }
 
 /// `libx.so`, `libx.so.1.18.0`, and the forms that wheels rename to: `libx-0123abcd.so.1`.

@@ -119,12 +119,10 @@ pub enum ScanError {
 /// Where the registry can be read, nothing else is: an answer "unsupported" about the library then needs a closer look, which
 /// [`scan_for`] takes.
 pub fn scan(image: &Elf) -> Result<Library, ScanError> {
-    if image.len() > MOST_BYTES {
-        return Err(image.error("file", None, format!("{} bytes, more than any runtime: {MOST_BYTES} at most are read", image.len())).into());
-    }
+    bounded(image)?;
     let soname = image.names()?.soname;
     let symbols = image.symbols()?;
-    let (identity, what) = identity::read(image, soname.as_deref(), &symbols)?;
+    let (identity, what) = identity::read(image, soname.as_deref(), &symbols);
     let mut library = Library {
         file: image.file().to_owned(),
         soname,
@@ -151,6 +149,14 @@ pub fn scan(image: &Elf) -> Result<Library, ScanError> {
     Ok(library)
 }
 
+/// Refuses a file that is larger than any runtime, before anything of it is read.
+fn bounded(image: &Elf) -> Result<(), ElfError> {
+    if image.len() > MOST_BYTES {
+        return Err(image.error("file", None, format!("{} bytes, more than any runtime: {MOST_BYTES} at most are read", image.len())));
+    }
+    Ok(())
+}
+
 /// Reads one library and judges a name, with a closer look where the answer depends on it.
 pub fn scan_for(image: &Elf, name: Name) -> Result<(Library, Answer), ScanError> {
     let mut library = scan(image)?;
@@ -161,6 +167,7 @@ pub fn scan_for(image: &Elf, name: Name) -> Result<(Library, Answer), ScanError>
 impl Library {
     /// Judges a name, with a closer look at `image`, the file that was scanned, where the answer depends on it.
     pub fn answer(&mut self, image: &Elf, name: Name) -> Result<Answer, ScanError> {
+        bounded(image)?;
         let answer = verdict::judge(self, name);
         if let (Verdict::Unsupported, Some(registry), Name::Target(target)) = (answer.verdict, &self.registry, name) {
             self.doubts = Some(doubts::about(image, registry, target.triple, &self.names, &self.unread)?);

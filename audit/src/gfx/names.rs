@@ -92,7 +92,7 @@ impl Part {
 
 impl Names {
     /// Adds the names of one part of a file.
-    pub fn read(&mut self, image: &Elf, part: Part) -> Result<()> {
+    pub(super) fn read(&mut self, image: &Elf, part: Part) -> Result<()> {
         let (tag, build_tag) = (memmem::Finder::new(TAG), memmem::Finder::new(BUILD_ID_TAG));
         let wanted = |segment: &Segment| Part::of(segment) == part;
         sweep::segments(image, wanted, |chunk| {
@@ -222,24 +222,25 @@ mod tests {
     }
 
     #[test]
-    fn families_and_chance_are_no_words() {
+    fn s4_families_and_chance_are_no_words() {
         assert!(words(b"\0gfx9/ gfx10/ gfx9f gfx1f gfx11addrlib. image_lut_gfx11 gfx_target_version GFX942 gfx\0").is_empty());
     }
 
     #[test]
-    fn identifiers_are_no_words_but_are_remembered() {
+    fn s6_identifiers_are_no_words_but_are_remembered() {
         let names = read(b" gfx900_helper libgfx1250_x gfx942helper gfx942a ", false);
         assert!(names.words.is_empty());
         assert_eq!(names.fused.iter().map(ToString::to_string).collect::<Vec<_>>(), ["gfx900", "gfx942", "gfx1250"]);
     }
 
     #[test]
-    fn a_dash_before_is_a_boundary() {
+    fn s6_a_dash_before_is_a_boundary() {
         assert_eq!(words(b"\0amdgcn-amd-amdhsa--gfx1250 and gfx90a:xnack+,"), ["gfx90a", "gfx1250"]);
     }
 
     #[test]
-    fn longer_names_do_not_answer_for_shorter_ones() {
+    fn s7_longer_names_do_not_answer_for_shorter_ones() {
+        assert!("".parse::<super::Name>().is_err(), "an empty target is no target");
         let names = read(b" gfx1200 gfx1100, gfx12-generic ", false);
         assert!(!names.mention("gfx120".parse().map(triple).unwrap()));
         assert!(names.fused.is_empty());

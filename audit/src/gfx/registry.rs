@@ -98,7 +98,7 @@ impl Candidate {
 }
 
 /// Reads the registry of a runtime's file, or says why there is none to read.
-pub fn read(image: &Elf, identity: Identity, names: &Names) -> Result<std::result::Result<Registry, String>> {
+pub(super) fn read(image: &Elf, identity: Identity, names: &Names) -> Result<std::result::Result<Registry, String>> {
     if names.crowded {
         return Ok(Err("the file holds more ids than any runtime, so no structure was looked for".into()));
     }

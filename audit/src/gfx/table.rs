@@ -57,7 +57,7 @@ fn target(name: Name) -> Option<Target> {
 }
 
 /// Finds every array of at least [`LEAST_ENTRIES`] ids.
-pub fn find(image: &Elf, names: &Names) -> Result<Vec<Table>> {
+pub(super) fn find(image: &Elf, names: &Names) -> Result<Vec<Table>> {
     let pointers: BTreeMap<u64, Name> =
         image.relative_relocations()?.into_iter().filter_map(|(place, address)| Some((place, names.id_at(address)?))).collect();
     let mut tables = Vec::new();

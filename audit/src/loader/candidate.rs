@@ -1,9 +1,10 @@
 //! A file under the right name: taken, passed over, or the end of the process (`open_verify` and `_dl_map_object_from_fd` in `elf/dl-load.c`).
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::fresh::Stamp;
 use super::tree::{EACCES, ENOENT, ENOTDIR, identity};
 use crate::elf::{Class, Elf, Names, constants as elf, segment_type};
 
@@ -23,6 +24,8 @@ pub struct Wanted {
 pub struct Library {
     /// Device and inode.
     pub id: (u64, u64),
+    /// The file as it was read.
+    pub stamp: Stamp,
     /// Names in its dynamic section.
     pub names: Names,
     /// `DT_FLAGS_1`.
@@ -68,7 +71,7 @@ pub fn judge(file: io::Result<&Path>, wanted: Wanted) -> Outcome {
         return outcome;
     }
     match Elf::open(path).and_then(|image| Ok((image.names()?, image))) {
-        Ok((names, image)) => judge_image(&image, names, identity(&metadata)),
+        Ok((names, image)) => judge_image(&image, names, &metadata),
         Err(error) => {
             let error = crate::elf::ElfError { file: String::new(), ..error };
             Outcome::Doubtful(error.to_string().trim_start_matches(": ").to_string())
@@ -131,7 +134,7 @@ fn judge_header(head: &[u8], wanted: Wanted) -> Option<Outcome> {
 }
 
 /// What stops the loader once it looks at the segments.
-fn judge_image(image: &Elf, names: Names, id: (u64, u64)) -> Outcome {
+fn judge_image(image: &Elf, names: Names, metadata: &Metadata) -> Outcome {
     let fatal = |what: &str| Outcome::Fatal(what.to_string());
     let flags_1 = image.dynamic.flags_1();
     if image.header.file_type == elf::ET_EXEC.0 {
@@ -146,5 +149,5 @@ fn judge_image(image: &Elf, names: Names, id: (u64, u64)) -> Outcome {
     if flags_1 & elf::DF_1_PIE.0 != 0 {
         return fatal("cannot dynamically load position-independent executable");
     }
-    Outcome::Taken(Box::new(Library { id, names, flags_1 }))
+    Outcome::Taken(Box::new(Library { id: identity(metadata), stamp: Stamp::from(metadata), names, flags_1 }))
 }

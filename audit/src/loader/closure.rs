@@ -2,16 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 
 use super::cache::{self, Cache};
 use super::candidate::{Library, Outcome, Wanted};
-use super::command;
+use super::command::{self, Started};
+use super::fresh::Stamp;
 use super::hwcaps::Cpu;
 use super::interpreter::{Interpreter, Libc};
 use super::search::{Hit, How, Looked, origin};
-use super::token;
+use super::secure;
 use super::tree::{Tree, identity};
 use super::unknown::{self, Code, Unknown};
 use super::{Alternative, Error, Failure, Limits, Linking, Object, Request, Resolution};
@@ -31,7 +31,9 @@ pub(super) struct Loader {
     pub judged: RefCell<HashMap<String, Outcome>>,
     pub capabilities: RefCell<HashMap<String, bool>>,
     preloads: Vec<(String, &'static str)>,
-    secure: bool,
+    /// Files beside the objects that decide, as they were read; absent ones too.
+    lists: Vec<(String, Option<Stamp>)>,
+    pub secure: bool,
     limits: Limits,
 }
 
@@ -82,6 +84,8 @@ pub(super) struct Run<'l> {
     pub cpu: Cpu,
     pub cpu_matters: Cell<bool>,
     pub unknowns: RefCell<Vec<Unknown>>,
+    /// Secure mode looks for a preload: only set-user-id libraries count, and the cache does not.
+    pub only_set_id: Cell<bool>,
 }
 
 /// What a walk comes to.
@@ -93,7 +97,7 @@ struct Walked {
 
 impl<'l> Run<'l> {
     pub(super) fn new(loader: &'l Loader, cpu: Cpu) -> Self {
-        Self { loader, cpu, cpu_matters: Cell::new(false), unknowns: RefCell::new(Vec::new()) }
+        Self { loader, cpu, cpu_matters: Cell::new(false), unknowns: RefCell::new(Vec::new()), only_set_id: Cell::new(false) }
     }
 
     pub(super) fn unknown(&self, code: &Code, object: &str, detail: &str) {
@@ -120,11 +124,14 @@ impl<'l> Run<'l> {
     }
 
     fn preload(&self, walked: &mut Walked, name: &str, by: &'static str) {
-        // In secure mode a name with a slash is dropped without a word; one without needs the set-user-id bit on the library.
-        if self.loader.secure && by != PRELOADS && (name.contains('/') || name.len() >= 255) {
+        // In secure mode a name with a slash is dropped without a word; one without needs the set-user-id bit on the library, whoever names it.
+        if self.loader.secure && by != PRELOADS && !secure::is_preload(name) {
             return;
         }
-        match self.request(&mut walked.state, name, 0) {
+        self.only_set_id.set(self.loader.secure && !name.contains('/'));
+        let requested = self.request(&mut walked.state, name, 0);
+        self.only_set_id.set(false);
+        match requested {
             Ok(Some(index)) => {
                 let object = &mut walked.state.nodes[index].object;
                 object.rule = format!("{by}, {}", object.rule);
@@ -139,7 +146,7 @@ impl<'l> Run<'l> {
     /// A needed name is expanded before anything is compared with it, unlike that of a preload.
     fn need(&self, walked: &mut Walked, name: &str, from: usize) {
         let node = &walked.state.nodes[from];
-        let asked = match token::expand(name, &self.values(node, name)) {
+        let asked = match self.expand(node, name) {
             Some(expanded) => self.request(&mut walked.state, &expanded, from),
             None => Err(Failure {
                 name: name.to_string(),
@@ -195,7 +202,10 @@ impl<'l> Run<'l> {
 
     fn interpreter(&self, name: &str, from: usize) -> Node {
         let path = self.loader.interpreter.path.clone();
-        let library = self.loader.interpreter_library().unwrap_or_else(|| Box::new(Library { id: (0, 0), names: Names::default(), flags_1: 0 }));
+        let library = self
+            .loader
+            .interpreter_library()
+            .unwrap_or_else(|| Box::new(Library { id: (0, 0), stamp: Stamp::default(), names: Names::default(), flags_1: 0 }));
         let mut node = self.node(Hit { path, how: How::Interpreter, rule: "interpreter of the program".into(), library }, name, from);
         // What a loader needs itself is nobody's business before it has relocated itself.
         node.needed.clear();
@@ -203,8 +213,8 @@ impl<'l> Run<'l> {
     }
 
     fn node(&self, hit: Hit, name: &str, from: usize) -> Node {
-        let Library { id, names, flags_1 } = *hit.library;
-        self.note_tags(&hit.path, &names);
+        let Library { id, stamp, names, flags_1 } = *hit.library;
+        self.note_tags(&hit.path, &names, false);
         let file = self.loader.tree.file(&hit.path).unwrap_or_default();
         let origin = origin(&self.loader.tree.absolute(&hit.path));
         Node {
@@ -217,6 +227,7 @@ impl<'l> Run<'l> {
                 needed_by: Some(from),
                 name: name.to_string(),
                 file,
+                stamp,
             },
             rpath: names.rpath,
             runpath: names.runpath,
@@ -227,16 +238,31 @@ impl<'l> Run<'l> {
         }
     }
 
-    fn note_tags(&self, path: &str, names: &Names) {
+    /// Only the program's audit tags count; those of a library were copied into the program's `DT_DEPAUDIT` when it was linked.
+    fn note_tags(&self, path: &str, names: &Names, program: bool) {
         for linked in &names.linked {
-            let code = if linked.tag.ends_with("AUDIT") { &unknown::AUDIT } else { &unknown::FILTER };
-            // Only the program's audit tags count; those of a library were copied into the program's DT_DEPAUDIT when it was linked.
+            let audit = linked.tag.ends_with("AUDIT");
+            if audit && !program {
+                continue;
+            }
+            let code = if audit { &unknown::AUDIT } else { &unknown::FILTER };
             self.unknown(code, path, &format!("{} {}", linked.tag, linked.name));
         }
     }
 }
 
 impl Loader {
+    /// What is no longer as it was read.
+    pub(super) fn changed<'o>(&self, objects: impl Iterator<Item = &'o Object>) -> Vec<Unknown> {
+        let mut read: Vec<(&str, Option<Stamp>)> =
+            objects.filter(|object| object.stamp != Stamp::default()).map(|object| (object.path.as_str(), Some(object.stamp))).collect();
+        read.extend(self.lists.iter().map(|(path, stamp)| (path.as_str(), *stamp)));
+        read.sort_unstable_by_key(|&(path, _)| path);
+        read.dedup();
+        let changed = read.into_iter().filter(|&(path, stamp)| Stamp::of(&self.tree, path) != stamp);
+        changed.map(|(path, _)| Unknown::new(&unknown::CHANGED, path, "is not the file that was read")).collect()
+    }
+
     fn interpreter_library(&self) -> Option<Box<Library>> {
         match self.judge(&self.interpreter.path) {
             Outcome::Taken(library) => Some(library),
@@ -247,8 +273,27 @@ impl Loader {
 
 /// See [`super::resolve`].
 pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
+    let (mut resolution, marked) = resolve_once(request, true)?;
+    if marked {
+        let (plain, _) = resolve_once(request, false)?;
+        let paths = |resolution: &Resolution| -> Vec<Vec<String>> {
+            resolution.sets().map(|objects| objects.iter().map(|object| object.path.clone()).collect()).collect()
+        };
+        if paths(&resolution) != paths(&plain) || resolution.failures != plain.failures {
+            let detail = "set-user-id, set-group-id or with capabilities, and what is loaded depends on whether that takes effect";
+            resolution.unknowns.push(Unknown::new(&unknown::SECURE, resolution.program.as_str(), detail));
+        }
+    }
+    Ok(resolution)
+}
+
+/// One resolution, and whether the program is marked for secure mode; the mode counts only where `secure` says so.
+fn resolve_once(request: &Request, secure: bool) -> Result<(Resolution, bool), Error> {
     let tree = Tree::new(&request.root, &request.cwd, request.limits.probes, request.limits.bytes);
-    let started = command::start(&tree, request)?;
+    let started = match &request.interpreter {
+        None => command::start(&tree, request)?,
+        Some(_) => Started::given(request),
+    };
     let fail = |problem: String| Error { subject: started.program.clone(), problem };
     let file = tree.file(&started.program).map_err(|error| fail(error.to_string()))?;
     let metadata = std::fs::metadata(&file).map_err(|error| fail(error.to_string()))?;
@@ -257,7 +302,10 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
         started.scripts.iter().map(|script| Unknown::new(&unknown::SCRIPT, &script.path, format!("a script for {}", script.interpreter))).collect();
     let variable = |name: &str| started.environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
 
-    let path = image.interpreter().map_err(|error| fail(error.to_string()))?;
+    let path = match &request.interpreter {
+        None => image.interpreter().map_err(|error| fail(error.to_string()))?,
+        given => given.clone(),
+    };
     let (interpreter, linking) = match &path {
         None => (None, Linking::Static),
         Some(path) => match Interpreter::read(&tree, path) {
@@ -279,17 +327,19 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
     let names = if image.dynamic.is_empty() { Names::default() } else { image.names().map_err(|error| fail(error.to_string()))? };
     let data = if image.header.endian == Endianness::Big { 2 } else { 1 };
     let wanted = Wanted { class: image.header.class, machine: image.header.machine, data };
-    let canonical = tree.canonical(&started.program).unwrap_or_else(|_| started.program.clone());
-    let secure = metadata.permissions().mode() & 0o6000 != 0;
+    // The kernel tells a program where it lies; what is given to a loader lies where it was said to.
+    let canonical = match &request.interpreter {
+        None => tree.canonical(&started.program).unwrap_or_else(|_| started.program.clone()),
+        Some(_) => tree.absolute(&started.program),
+    };
     let dynamic = linking == Linking::Glibc;
+    let marked = dynamic && request.interpreter.is_none() && secure::is_marked(&file, &metadata);
+    let secure = secure && marked;
     if dynamic {
-        let influenced = ["LD_LIBRARY_PATH", "LD_PRELOAD"].iter().any(|name| variable(name).is_some_and(|value| !value.is_empty()));
-        let by_origin = [&names.rpath, &names.runpath].into_iter().flatten().any(|list| list.contains("ORIGIN"));
-        if secure && (influenced || by_origin) {
-            unknowns.push(Unknown::new(&unknown::SECURE, &started.program, "set-user-id or set-group-id, and a variable or $ORIGIN decides"));
-        }
         note_variables(&variable, interpreter.as_ref(), &mut unknowns);
     }
+    let lists = if dynamic { vec![CACHE, PRELOADS] } else { Vec::new() };
+    let lists = lists.into_iter().chain(path.as_deref()).map(|path| (path.to_string(), Stamp::of(&tree, path))).collect();
     let cache = if dynamic { read_cache(&tree, wanted, &mut unknowns) } else { None };
     let preloads = if dynamic { preloads(&tree, &variable, request, &mut unknowns) } else { Vec::new() };
     let loader = Loader {
@@ -306,6 +356,7 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
         judged: RefCell::default(),
         capabilities: RefCell::default(),
         preloads,
+        lists,
         secure,
         limits: request.limits,
         tree,
@@ -319,6 +370,7 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
             needed_by: None,
             name: started.program.clone(),
             file: file.clone(),
+            stamp: Stamp::from(&metadata),
         },
         rpath: names.rpath.clone(),
         runpath: names.runpath.clone(),
@@ -356,7 +408,7 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
             vec![Unknown::new(&unknown::BOUND, &started.program, format!("more than {} files were asked for", request.limits.probes))],
         );
     }
-    Ok(Resolution {
+    let resolution = Resolution {
         program: started.program,
         scripts: started.scripts,
         arguments: started.arguments,
@@ -369,12 +421,13 @@ pub(super) fn resolve(request: &Request) -> Result<Resolution, Error> {
         alternatives,
         loader: Rc::new(loader),
         state: Rc::new(walked.state),
-    })
+    };
+    Ok((resolution, marked))
 }
 
 fn walk_once(loader: &Loader, cpu: Cpu, program: Node, names: &Names) -> (Walked, bool, Vec<Unknown>) {
     let run = Run::new(loader, cpu);
-    run.note_tags(&program.object.path, names);
+    run.note_tags(&program.object.path, names, true);
     let walked = run.walk(program);
     (walked, run.cpu_matters.get(), run.unknowns.take())
 }

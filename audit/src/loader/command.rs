@@ -34,6 +34,13 @@ pub struct Started {
     pub scripts: Vec<Script>,
 }
 
+impl Started {
+    /// A file that is given to a loader: no search, no first line.
+    pub(super) fn given(request: &Request) -> Self {
+        Self { program: request.command.clone(), arguments: request.arguments.clone(), environment: request.environment.clone(), scripts: Vec::new() }
+    }
+}
+
 /// Finds what a command starts.
 pub fn start(tree: &Tree, request: &Request) -> Result<Started, Error> {
     let mut environment = request.environment.clone();

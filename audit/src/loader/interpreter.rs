@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::tree::Tree;
+use crate::elf::{Class, Header};
 
 /// Whose loader it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,6 +30,17 @@ pub struct Interpreter {
     pub directories: Vec<String>,
     /// What `$LIB` stands for.
     pub lib: Option<String>,
+}
+
+/// Where a distribution has glibc's loader for a machine, as its psABI demands.
+pub fn usual(header: &Header) -> Option<&'static str> {
+    match (header.machine, header.class) {
+        (62, Class::Elf64) => Some("/lib64/ld-linux-x86-64.so.2"),
+        (62, Class::Elf32) => Some("/libx32/ld-linux-x32.so.2"),
+        (3, _) => Some("/lib/ld-linux.so.2"),
+        (183, Class::Elf64) => Some("/lib/ld-linux-aarch64.so.1"),
+        _ => None,
+    }
 }
 
 impl Interpreter {

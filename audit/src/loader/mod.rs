@@ -18,7 +18,9 @@
 //! loaders of 2.31, 2.36 and 2.44 by the tests.
 //!
 //! Reading order: [`tree`] (paths inside a root), [`command`] (command to program), [`interpreter`] (what is compiled into that very loader),
-//! [`token`], [`hwcaps`], [`cache`], [`candidate`] (which files the loader passes over and which stop it), `search`, `closure`.
+//! [`token`], [`hwcaps`], [`cache`], [`candidate`] (which files the loader passes over and which stop it), `search`, `closure`, [`fresh`] (does the
+//! answer still hold). [`environment`] is what a supervisor gives a workload.
+//! `secure` is what set-user-id programs do without, [`versions`] what one object asks of another and does not get.
 //! [`binding`] is glibc's rule whether a definition satisfies a reference, [`scope`] applies it to all objects of a process; [`shim`] is what a
 //! preloaded shim has under a name.
 
@@ -27,19 +29,25 @@ pub mod cache;
 pub mod candidate;
 mod closure;
 pub mod command;
+pub mod environment;
+pub mod fresh;
 pub mod hwcaps;
 pub mod interpreter;
 pub mod scope;
 mod search;
+mod secure;
 pub mod shim;
 pub mod token;
 pub mod tree;
 pub mod unknown;
+pub mod versions;
 
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde::Serialize;
+
+use crate::elf::Elf;
 
 pub use command::Script;
 pub use hwcaps::Cpu;
@@ -64,6 +72,8 @@ pub struct Request {
     pub preloads: Vec<String>,
     /// The CPU, where it is known; otherwise every kind of CPU counts.
     pub cpu: Option<Cpu>,
+    /// Loader that is given the file, as `ldd` does with a library: `ld.so --list FILE`. The command is then a path and is not executed itself.
+    pub interpreter: Option<String>,
     /// Bounds of the work.
     pub limits: Limits,
 }
@@ -80,8 +90,19 @@ impl Request {
             cwd: std::env::current_dir().map_or_else(|_| "/".into(), |folder| text(folder.into_os_string())),
             preloads: Vec::new(),
             cpu: None,
+            interpreter: None,
             limits: Limits::default(),
         }
+    }
+
+    /// The same about a library by itself, given to the usual loader of its machine; the error says why there is none.
+    pub fn library(self, path: &str) -> Result<Self, Error> {
+        let fail = |problem: String| Error { subject: path.to_string(), problem };
+        let tree = tree::Tree::new(&self.root, &self.cwd, self.limits.probes, self.limits.bytes);
+        let image =
+            tree.file(path).map_err(|error| fail(error.to_string())).map(|file| Elf::open(&file).map_err(|error| fail(error.to_string())))??;
+        let interpreter = interpreter::usual(&image.header).ok_or_else(|| fail("no loader is known for its machine".into()))?;
+        Ok(Self { command: path.to_string(), interpreter: Some(interpreter.into()), ..self })
     }
 
     /// Value of a variable of the environment; the last one counts.
@@ -149,6 +170,9 @@ pub struct Object {
     /// Where the file lies on this machine.
     #[serde(skip)]
     pub file: PathBuf,
+    /// The file as it was read.
+    #[serde(skip)]
+    pub stamp: fresh::Stamp,
 }
 
 /// Something that stops the loader: the process would not start.
@@ -219,6 +243,28 @@ impl Resolution {
             }
         }
         found
+    }
+
+    /// Versions that one object asks of another and does not get, over all sets, and what could not be read of them. Any that is not weak keeps the
+    /// process from starting, or ends it.
+    pub fn unmet_versions(&self) -> (Vec<versions::Unmet>, Vec<Unknown>) {
+        let (mut unmet, mut unknowns) = self.state.unmet();
+        for other in &self.alternatives {
+            let (more, unread) = other.state.unmet();
+            unmet.extend(more.into_iter().filter(|one| !unmet.contains(one)).collect::<Vec<_>>());
+            unknowns.extend(unread.into_iter().filter(|one| !unknowns.contains(one)).collect::<Vec<_>>());
+        }
+        (unmet, unknowns)
+    }
+
+    /// Files that are not what they were when they were read: the answer is about what was there before.
+    pub fn changed(&self) -> Vec<Unknown> {
+        self.loader.changed(self.sets().flatten())
+    }
+
+    /// The part of a path that somebody else than root and the user who asks may change, in words; `None` where nobody may.
+    pub fn changeable(&self, path: &str) -> Option<String> {
+        fresh::changeable(&self.loader.tree, path)
     }
 
     /// The file of an answer of [`Resolution::search`] on this machine.

@@ -1,10 +1,13 @@
 //! Which file a name leads to: the rules of `_dl_map_new_object`, in its order.
 
+use std::os::unix::fs::MetadataExt;
+
 use serde::Serialize;
 
 use super::cache::Cached;
 use super::candidate::{self, Library, Outcome};
 use super::closure::{Loader, Node, Run, State};
+use super::secure;
 use super::token::{self, Values};
 use super::tree::folder;
 use super::unknown::{self, Unknown};
@@ -88,7 +91,7 @@ impl Run<'_> {
     pub(super) fn look(&self, state: &State, name: &str, from: usize) -> Looked {
         let asker = &state.nodes[from];
         if name.contains('/') {
-            let Some(path) = token::expand(name, &self.values(asker, name)) else { return Looked::Missing };
+            let Some(path) = self.expand(asker, name) else { return Looked::Missing };
             return match self.try_file(&path, How::Path, || format!("path in {}", asker.object.path)) {
                 Step::Done(looked) => looked,
                 Step::Next => Looked::Missing,
@@ -146,7 +149,7 @@ impl Run<'_> {
     }
 
     fn by_cache(&self, state: &State, name: &str, from: usize) -> Step {
-        let Some(cache) = &self.loader.cache else { return Step::Next };
+        let Some(cache) = self.loader.cache.as_ref().filter(|_| !self.only_set_id.get()) else { return Step::Next };
         if self.loader.interpreter.named_hwcaps() && cache.depends_on_cpu(name) {
             self.cpu_matters.set(true);
         }
@@ -201,9 +204,20 @@ impl Run<'_> {
 
     /// A directory of a list, with one slash at its end; `None` where the loader discards it.
     fn expand_folder(&self, node: &Node, element: &str) -> Option<String> {
-        let expanded = token::expand(element, &self.values(node, element)).filter(|text| !text.is_empty())?;
+        let expanded = self.expand(node, element).filter(|text| !text.is_empty())?;
         let trimmed = expanded.trim_end_matches('/');
         Some(format!("{trimmed}/"))
+    }
+
+    /// A text of an object with its tokens expanded; `None` where the loader discards it.
+    pub(super) fn expand(&self, node: &Node, text: &str) -> Option<String> {
+        let guarded = self.loader.secure && token::mentions(text, "ORIGIN");
+        if guarded && !secure::origin_is_first(text) {
+            return None;
+        }
+        let expanded = token::expand(text, &self.values(node, text))?;
+        let program = node.object.how == How::Program;
+        (!(guarded && program) || secure::is_trusted(&expanded, &self.loader.interpreter.directories)).then_some(expanded)
     }
 
     /// One directory with its capability subdirectories; `None`: the next directory.
@@ -214,6 +228,7 @@ impl Run<'_> {
                 // The error of the last attempt in a directory, the plain one, is what ends the list.
                 Outcome::ListEnds if subdirectory.is_empty() => return Some(Step::Next),
                 Outcome::Passed | Outcome::ListEnds => {}
+                Outcome::Taken(_) if self.only_set_id.get() && !self.loader.is_set_id(&path) => {}
                 outcome => match self.settle(&path, outcome, how, rule) {
                     Step::Done(looked) => return Some(Step::Done(looked)),
                     Step::Next => {}
@@ -328,6 +343,11 @@ impl Loader {
         );
         self.judged.borrow_mut().insert(path.to_string(), outcome.clone());
         outcome
+    }
+
+    /// True for a library with the set-user-id bit, which a preload needs in secure mode.
+    fn is_set_id(&self, path: &str) -> bool {
+        self.tree.metadata(path).is_ok_and(|metadata| metadata.mode() & 0o4000 != 0)
     }
 
     /// True if the directory has subdirectories of names that some CPU's capabilities have.

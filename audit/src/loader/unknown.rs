@@ -104,10 +104,10 @@ pub const TUNABLES: Code = code(
 /// Set-user-id programs.
 pub const SECURE: Code = code(
     "unknown-secure-mode",
-    "The program has a set-user-id or set-group-id bit, and the answer depends on whether it takes effect.",
+    "The program has a set-user-id or set-group-id bit or file capabilities, and the answer depends on whether they take effect.",
     "In secure mode the loader drops LD_LIBRARY_PATH, preloads with a slash and most uses of $ORIGIN. Whether it applies depends on who starts the program. The answer given is the one for secure mode.",
-    "Ask about a copy without the bit, or without the variables.",
-    "ld.so(8): secure-execution mode; getauxval(3): AT_SECURE.",
+    "Ask about a copy without the mark, or without the variables.",
+    "ld.so(8): secure-execution mode; getauxval(3): AT_SECURE; capabilities(7).",
 );
 
 /// A path without UTF-8.
@@ -146,6 +146,29 @@ pub const BOUND: Code = code(
     "docs/ARCHITECTURE.md.",
 );
 
+/// A file changed while it was read.
+pub const CHANGED: Code = code(
+    "unknown-changed",
+    "A file that decides was replaced or written while the question was asked.",
+    "What was read of it and what the loader will find are no longer the same file.",
+    "Ask again when the installation is done.",
+    "Device, inode, size and time of modification, before and after.",
+);
+
 /// Every reason.
-pub const ALL: [&Code; 13] =
-    [&SCRIPT, &INTERPRETER, &DEFAULT_DIRECTORIES, &UNREADABLE, &DAMAGED, &AUDIT, &FILTER, &TUNABLES, &SECURE, &NAME, &MACHINE, &CACHE, &BOUND];
+pub const ALL: [&Code; 14] = [
+    &SCRIPT,
+    &INTERPRETER,
+    &DEFAULT_DIRECTORIES,
+    &UNREADABLE,
+    &DAMAGED,
+    &AUDIT,
+    &FILTER,
+    &TUNABLES,
+    &SECURE,
+    &NAME,
+    &MACHINE,
+    &CACHE,
+    &BOUND,
+    &CHANGED,
+];

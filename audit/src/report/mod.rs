@@ -85,6 +85,8 @@ pub struct Scanned {
     pub files: usize,
     /// ELF files, those inside containers included.
     pub elf: usize,
+    /// Python sources, those inside containers included.
+    pub python: usize,
     /// Packages, tarballs and images that were opened.
     pub containers: usize,
 }
@@ -165,7 +167,13 @@ impl Subjects {
         match self {
             Self::Coverage(subjects) => subjects,
             Self::Gate(gate) => &gate.coverage,
-            Self::Evidence(_) | Self::Bindings(_) | Self::Consumers { .. } | Self::Linkage(_) | Self::Gfx { .. } | Self::Preflight(_) | Self::Diff(_) => &[],
+            Self::Evidence(_)
+            | Self::Bindings(_)
+            | Self::Consumers { .. }
+            | Self::Linkage(_)
+            | Self::Gfx { .. }
+            | Self::Preflight(_)
+            | Self::Diff(_) => &[],
         }
     }
 }

@@ -54,7 +54,7 @@ fn ten_targets_are_a_table_and_nine_are_not() {
 }
 
 #[test]
-fn legacy_names_are_no_support() {
+fn s2_legacy_names_are_no_support() {
     let legacy = "__attribute__((used)) static const char a[]=\"amdgcn-amd-amdhsa--gfx600\", b[]=\"gfx703\";\n";
     let library = StandIn::rocr(&format!("{}{legacy}", array("table", &complete())));
     assert_eq!(library.scan().mentioned_only, ["gfx600", "gfx703"]);
@@ -75,7 +75,7 @@ fn a_list_of_bare_names_is_no_registry() {
 }
 
 #[test]
-fn a_name_in_immediates_only_is_not_called_absent() {
+fn s13_a_name_in_immediates_only_is_not_called_absent() {
     let library = StandIn::rocr(&format!("{}{}", array("table", &complete()), hidden_immediates("inl", "gfx1250")));
     let answer = library.ask("gfx1250");
     assert_eq!((answer.verdict, answer.reason), (Verdict::Unknown, Reason::Contradiction), "{}", answer.message);
@@ -91,7 +91,7 @@ fn an_embedded_code_object_contradicts() {
 }
 
 #[test]
-fn fused_constants_neither_count_nor_hide() {
+fn s13_fused_constants_neither_count_nor_hide() {
     let fused = "__attribute__((used)) static const char a[]=\"gfx942amdgcn gfx1250a libgfx1251_x\";\n";
     let targets: Vec<_> = TARGETS.into_iter().filter(|&target| target != "gfx942").collect();
     let registry = StandIn::rocr(&format!("{}{fused}", array("table", &ids(&targets))));

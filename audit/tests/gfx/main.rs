@@ -3,9 +3,11 @@
 mod any_bytes;
 mod arrays;
 mod built;
+mod checklist;
 mod hand_made;
 mod hip;
 mod identity;
+mod packages;
 mod real;
 mod release;
 mod stand_in;

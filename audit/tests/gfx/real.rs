@@ -1,5 +1,6 @@
 //! The runtimes of four ROCm releases. Their registries are known from the sources of the same releases.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use vrocm_audit::gfx::identity::Identity;
@@ -8,6 +9,8 @@ use vrocm_audit::gfx::{Library, Tier};
 
 use crate::stand_in::{TARGETS, ask, scan};
 use crate::support::file;
+
+const RELEASES: [&str; 4] = ["5.2.3-3", "6.1.2-3", "6.4.3+dfsg-5", "7.2.4+dfsg-1~exp1"];
 
 const OLD: &str = "700 701 702 801 802 803 805 810 900 902 904 906 908 909 90a 90c 1010 1011 1012 1013 1030 1031 1032 1033 1034 1035";
 
@@ -38,7 +41,7 @@ fn sorted(names: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 #[test]
-fn registries_of_four_releases() {
+fn s12_registries_of_four_releases() {
     let old = OLD.split(' ').map(|digits| format!("gfx{digits}"));
     let middle = "940 941 942 1036 1100 1101 1102 1103 1150 1151".split(' ').map(|digits| format!("gfx{digits}"));
     let new = sorted(TARGETS.map(String::from));
@@ -46,6 +49,45 @@ fn registries_of_four_releases() {
     expect("6.1.2-3", &sorted(old.chain(middle)), 70, 0, "6.1");
     expect("6.4.3+dfsg-5", &new, 62, 6, "6.4");
     expect("7.2.4+dfsg-1~exp1", &new, 62, 6, "7.0-7.2");
+    // A plain search for words, as upstream's check has it, counts the six names for old code objects as well.
+    for (version, words) in [("5.2.3-3", 32), ("6.1.2-3", 42), ("6.4.3+dfsg-5", 45), ("7.2.4+dfsg-1~exp1", 45)] {
+        let Some(path) = rocr(version) else { continue };
+        let found = words_of(&std::fs::read(&path).expect("readable"));
+        assert_eq!(found.len(), words, "{version}");
+        let library = scan(&path);
+        let named: BTreeSet<String> = library.targets.iter().map(|target| target.id.clone()).chain(library.mentioned_only).collect();
+        assert_eq!(named, found, "{version}");
+    }
+}
+
+/// Whole words of at least three lower-case hex digits after `gfx`, the first a decimal one.
+fn words_of(bytes: &[u8]) -> BTreeSet<String> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let words = bytes.split(|byte| !is_word(byte)).filter_map(|word| word.strip_prefix(b"gfx"));
+    let fits = |rest: &&[u8]| rest.len() >= 3 && rest[0].is_ascii_digit() && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    words.filter(fits).map(|rest| format!("gfx{}", String::from_utf8_lossy(rest))).collect()
+}
+
+#[test]
+fn s2_names_for_old_code_objects_are_no_support_in_any_release() {
+    for version in RELEASES {
+        let Some(path) = rocr(version) else { continue };
+        for name in ["gfx600", "gfx601", "gfx602", "gfx703", "gfx704", "gfx705"] {
+            let answer = ask(&path, name);
+            assert_eq!((answer.verdict, answer.reason), (Verdict::Unsupported, Reason::LegacyNameOnly), "{version}: {name}");
+        }
+        assert_eq!(ask(&path, "gfx803").verdict, Verdict::Supported, "{version}: one that is registered, too");
+    }
+}
+
+#[test]
+fn s16_gfx940_and_gfx941_came_and_went() {
+    for (version, verdict) in RELEASES.into_iter().zip([Verdict::Unsupported, Verdict::Supported, Verdict::Unsupported, Verdict::Unsupported]) {
+        let Some(path) = rocr(version) else { continue };
+        for name in ["gfx940", "gfx941"] {
+            assert_eq!(ask(&path, name).verdict, verdict, "{version}: {name}");
+        }
+    }
 }
 
 #[test]
@@ -119,7 +161,7 @@ fn hip_has_a_table_of_its_own() {
 }
 
 #[test]
-fn comgr_is_no_runtime() {
+fn s14_comgr_is_no_runtime() {
     let Some(comgr) = file("libamd-comgr3_7.2.4+dfsg-1~exp1_amd64", "libamd_comgr.so.3") else { return };
     assert_eq!(ask(&comgr, "gfx942").reason, Reason::NotRocr);
     assert_eq!(scan(&comgr).what.as_deref(), Some("the soname is libamd_comgr.so.3"));

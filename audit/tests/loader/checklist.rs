@@ -1,5 +1,5 @@
 //! The checklist of edge cases, line by line: E is the command and its environment, L the loader. What random layouts show against the real
-//! loader as well (L1, L2, L6 to L8, L11, L12, L14, L18 to L20) stands here once more in its plainest form, or in `layouts`.
+//! loader as well stands here once more in its plainest form; `searches` has the lines that are held against the real loader one by one.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -10,7 +10,7 @@ use vrocm_audit::loader::{self, Linking, Request, Resolution, unknown};
 use crate::support::{compile, stub};
 
 /// A root with glibc's loader of this machine, and a program /bin/app that needs libx.so.
-fn root() -> tempfile::TempDir {
+pub fn root() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path();
     for name in ["bin", "lib64", "lib", "etc", "opt", "work"] {
@@ -22,11 +22,11 @@ fn root() -> tempfile::TempDir {
     folder
 }
 
-fn library(root: &Path, at: &str) {
+pub fn library(root: &Path, at: &str) {
     stub(root, at, &["f"], None, &["-nostdlib", "-Wl,-soname,libx.so"]);
 }
 
-fn request(root: &Path, command: &str, environment: &[(&str, &str)]) -> Request {
+pub fn request(root: &Path, command: &str, environment: &[(&str, &str)]) -> Request {
     Request {
         root: root.to_path_buf(),
         command: command.into(),
@@ -36,15 +36,15 @@ fn request(root: &Path, command: &str, environment: &[(&str, &str)]) -> Request 
     }
 }
 
-fn resolved(root: &Path, command: &str, environment: &[(&str, &str)]) -> Resolution {
+pub fn resolved(root: &Path, command: &str, environment: &[(&str, &str)]) -> Resolution {
     loader::resolve(&request(root, command, environment)).expect("resolved")
 }
 
-fn path(resolution: &Resolution) -> Option<&str> {
+pub fn path(resolution: &Resolution) -> Option<&str> {
     resolution.objects.iter().find(|object| object.name.contains("libx.so")).map(|object| object.path.as_str())
 }
 
-fn codes(resolution: &Resolution) -> Vec<&str> {
+pub fn codes(resolution: &Resolution) -> Vec<&str> {
     resolution.unknowns.iter().map(|unknown| unknown.code).collect()
 }
 
@@ -93,7 +93,7 @@ fn e6_e7_variables_are_modelled_or_unknown() {
 }
 
 #[test]
-fn e10_the_file_of_preloads_absent_blank_listed() {
+fn e10_the_file_of_preloads_absent_blank_listed_or_unreadable() {
     let root = root();
     let list = root.path().join("etc/ld.so.preload");
     assert_eq!(resolved(root.path(), "app", &[]).objects.len(), 2);
@@ -104,6 +104,9 @@ fn e10_the_file_of_preloads_absent_blank_listed() {
     let found = resolved(root.path(), "app", &[]);
     assert_eq!(found.objects[1].path, "/opt/p.so");
     assert_eq!((found.dropped.len(), found.failures.len()), (1, 0), "what is missing is dropped with a message");
+    fs::remove_file(&list).expect("removed");
+    fs::create_dir(&list).expect("made");
+    assert_eq!(codes(&resolved(root.path(), "app", &[])), [unknown::UNREADABLE.id], "what cannot be read is no empty list");
 }
 
 #[test]
@@ -146,6 +149,8 @@ fn l10_a_folder_of_assets_is_no_alternative() {
 #[test]
 fn l15_a_set_user_id_program_drops_the_variable_and_says_so() {
     let root = root();
+    fs::set_permissions(root.path().join("bin/app"), fs::Permissions::from_mode(0o4755)).expect("set");
+    assert_eq!(codes(&resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/work")])), [""; 0], "the variable finds nothing: no doubt");
     library(root.path(), "work/libx.so");
     fs::set_permissions(root.path().join("bin/app"), fs::Permissions::from_mode(0o4755)).expect("set");
     let found = resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/work")]);

@@ -34,7 +34,7 @@ const CAPABILITIES: [&str; 9] = [
 ];
 
 /// A file built with names of `ROOM` bytes, and where they stand.
-struct Template {
+pub struct Template {
     bytes: Vec<u8>,
     needed: Vec<(usize, usize)>,
     soname: Option<(usize, usize)>,
@@ -59,7 +59,7 @@ impl Template {
         Self { needed, soname: of(elf::DT_SONAME.0).first().copied(), runpath: of(elf::DT_RUNPATH.0)[0], bytes }
     }
 
-    fn patch(&self, file: &Spec) -> Vec<u8> {
+    pub fn patch(&self, file: &Spec) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let mut set = |(tag, string): (usize, usize), kind: i64, text: Option<&str>| {
             let text_or_none = text.unwrap_or_default();
@@ -82,11 +82,11 @@ impl Template {
 }
 
 #[derive(Debug, Default)]
-struct Spec {
-    needed: Vec<String>,
-    soname: Option<String>,
-    path: Option<String>,
-    old: bool,
+pub struct Spec {
+    pub needed: Vec<String>,
+    pub soname: Option<String>,
+    pub path: Option<String>,
+    pub old: bool,
 }
 
 fn long(letter: char, number: usize) -> String {
@@ -94,7 +94,7 @@ fn long(letter: char, number: usize) -> String {
 }
 
 /// Builds library and program; a linker takes a name of 200 bytes as well as any other.
-fn templates(dir: &Path, interpreter: &str) -> (Template, Template) {
+pub fn templates(dir: &Path, interpreter: &str) -> (Template, Template) {
     for number in 0..NEEDS {
         let soname = format!("-Wl,-soname,{}", long('n', number));
         compile(dir, &format!("void f{number}(void){{}}"), &format!("need{number}.so"), &["-shared", "-fPIC", "-nostdlib", &soname]);
@@ -173,12 +173,12 @@ fn place(dice: &mut Dice, dir: &Path, folder: &str, name: &str, template: &Templ
 
 /// What the loader said: objects, and whether it stopped.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
-    objects: Vec<(String, String)>,
-    stopped: bool,
+pub struct Said {
+    pub objects: Vec<(String, String)>,
+    pub stopped: bool,
 }
 
-fn real(program: &Path, dir: &Path, environment: &[(String, String)], interpreter: &str) -> Said {
+pub fn real(program: &Path, dir: &Path, environment: &[(String, String)], interpreter: &str) -> Said {
     let mut command = Command::new(program);
     command.current_dir(dir).env_clear().envs(environment.iter().cloned()).env("LD_TRACE_LOADED_OBJECTS", "1");
     let done = loop {

@@ -6,3 +6,7 @@ mod support;
 mod checklist;
 mod layouts;
 mod machine;
+mod searches;
+mod secure;
+mod speed;
+mod versions;

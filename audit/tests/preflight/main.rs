@@ -8,11 +8,25 @@ use tempfile::TempDir;
 use vrocm_audit::gfx::preflight::ask::{Memory, Wanted};
 use vrocm_audit::loader::Request;
 
+mod checklist;
+mod python;
+mod stand_in;
+
 const ROCR_724: &str = "libhsa-runtime64-1_7.2.4+dfsg-1~exp1_amd64";
 const ROCR_643: &str = "libhsa-runtime64-1_6.4.3+dfsg-5_amd64";
 const HIP_643: &str = "libamdhip64-6_6.4.3-5_amd64";
-/// What the runtimes need beside the C library.
-const BESIDE: [&str; 4] = ["libdrm-amdgpu1_2.4.134-3_amd64", "libdrm2_2.4.134-3_amd64", "libelf1t64_0.196-1_amd64", "libnuma1_2.0.19-1+b2_amd64"];
+/// A C library as new as the runtimes ask for, whatever this machine has: with an older one the program does not start.
+const LIBC: &str = "libc6_2.44-3_amd64";
+/// What the runtimes need.
+const BESIDE: [&str; 7] = [
+    "libdrm-amdgpu1_2.4.134-3_amd64",
+    "libdrm2_2.4.134-3_amd64",
+    "libelf1t64_0.196-1_amd64",
+    "libnuma1_2.0.19-1+b2_amd64",
+    "libstdc++6_16.2.0-4_amd64",
+    "libgcc-s1_16.2.0-4_amd64",
+    LIBC,
+];
 
 fn corpus() -> PathBuf {
     std::env::var_os("VROCM_CORPUS").map_or_else(|| PathBuf::from("../.corpus"), PathBuf::from)
@@ -44,6 +58,9 @@ fn program(sonames: &[&str]) -> TempDir {
     std::fs::write(dir.path().join("empty.c"), "int x;").expect("written");
     std::fs::write(dir.path().join("main.c"), "int main(void){return 0;}").expect("written");
     let mut arguments = vec!["-o", "app", "main.c", "-Wl,--no-as-needed"];
+    let loader = std::fs::canonicalize(corpus().join(LIBC).join("usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"));
+    let by = loader.map(|loader| format!("-Wl,--dynamic-linker={}", loader.display()));
+    arguments.extend(by.as_deref().ok());
     for soname in sonames {
         run(&["-shared", "-fPIC", "-o", soname, "empty.c", &format!("-Wl,-soname,{soname}")]);
         arguments.push(soname);
@@ -165,6 +182,22 @@ fn x5_a_missing_library_or_command_gives_no_verdict() {
     assert_eq!(preflight(&["--config", "/absent"], dir.path(), "").exit, Some(2));
     std::fs::remove_file(dir.path().join("app")).expect("removed");
     assert_eq!(preflight(&["--target", "gfx1250"], dir.path(), "").exit, Some(2));
+}
+
+#[test]
+fn a_runtime_that_asks_for_a_newer_c_library_does_not_start() {
+    let Some(path) = folders(&[ROCR_724]) else { return };
+    let old = corpus().join("libc6_2.31-13+deb11u11_amd64/lib/x86_64-linux-gnu");
+    let Ok(old) = std::fs::canonicalize(&old) else {
+        println!("not tested: {} is missing", old.display());
+        return;
+    };
+    let dir = program(&["libhsa-runtime64.so.1"]);
+    assert_eq!(preflight(&["--target", "gfx1250"], dir.path(), &path).exit, Some(1), "with its own C library");
+    let done = preflight(&["--target", "gfx1250"], dir.path(), &format!("{}:{path}", old.display()));
+    assert_eq!((done.exit, &done.report["unknowns"][0]["code"]), (Some(3), &Value::from("unknown-does-not-start")), "{}", done.report);
+    let said = done.report["unknowns"].to_string();
+    assert!(said.contains("GLIBC_2.3") && said.contains("libhsa-runtime64.so.1"), "{said}");
 }
 
 #[test]

@@ -7,13 +7,16 @@ use serde::Serialize;
 
 use super::decide::{self, Candidate, DeviceVerdict};
 use super::device::{self, Device, Version};
-use super::{python, reasons};
+use super::{python, reasons, replaced};
 use crate::elf::Elf;
 use crate::finding::Check;
+use crate::gfx::identity::Identity;
 use crate::gfx::override_version;
 use crate::gfx::target::{Features, Name, Target};
 use crate::gfx::verdict::{Answer as Judged, Verdict};
 use crate::gfx::{self, Library};
+use crate::loader::environment::effective;
+use crate::loader::versions::Lack;
 use crate::loader::{self, Found, Linking, Request, Resolution, Unknown};
 
 /// Names of the two runtimes as programs ask for them, without a version.
@@ -73,14 +76,36 @@ pub struct Answer {
     pub notice: Option<String>,
 }
 
-/// Asks. An error means that the command does not start at all.
+/// Asks. An error means that the command does not start at all. Without a device there is no question, and nothing is looked at.
 pub fn ask(request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error> {
-    let resolution = loader::resolve(request)?;
+    if wanted.is_empty() {
+        let unknown = Unknown::new(&reasons::NO_DEVICE, request.command.as_str(), "no device");
+        return Ok(Answer {
+            command: command(request),
+            program: request.command.clone(),
+            candidates: Vec::new(),
+            devices: Vec::new(),
+            verdict: Verdict::Unknown,
+            unknowns: vec![unknown],
+            notice: None,
+        });
+    }
+    Ok(about(&loader::resolve(request)?, request, wanted))
+}
+
+/// The same about a command that has been resolved before. What has changed since makes the answer unknown.
+pub fn about(resolution: &Resolution, request: &Request, wanted: &[Wanted]) -> Answer {
     let environment = environment(request);
     let mut unknowns = resolution.unknowns.clone();
     unknowns.extend(resolution.failures.iter().map(|failure| Unknown::new(&reasons::NO_START, failure.name.as_str(), failure.problem.as_str())));
+    let (unmet, unread) = resolution.unmet_versions();
+    unknowns.extend(unmet.iter().filter(|unmet| unmet.lack != Lack::Weak).map(|unmet| {
+        let problem = format!("version {} not found (required by {})", unmet.version, unmet.required_by);
+        Unknown::new(&reasons::NO_START, unmet.provider.as_str(), problem)
+    }));
+    unknowns.extend(unread);
     unknowns.extend(variables(&environment, wanted));
-    let runtimes = runtimes(&resolution, &environment, &mut unknowns);
+    let runtimes = runtimes(resolution, &environment, &mut unknowns);
     let mut scanned = HashMap::new();
     let mut candidates = Vec::new();
     for wanted in wanted {
@@ -88,12 +113,16 @@ pub fn ask(request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error
             candidates.extend(candidate(runtime, wanted, &environment, &mut scanned, &mut unknowns));
         }
     }
+    unknowns.extend(resolution.changed());
     unknowns.dedup();
     let devices: Vec<_> = wanted.iter().map(|wanted| decide::device(&wanted.id(), &wanted.device.from, &candidates, &unknowns)).collect();
     let verdict = decide::together(&devices, &mut unknowns);
     let notice = decide::notice(&devices, &candidates);
-    let command = std::iter::once(&request.command).chain(&request.arguments).cloned().collect();
-    Ok(Answer { command, program: resolution.program, candidates, devices, verdict, unknowns, notice })
+    Answer { command: command(request), program: resolution.program.clone(), candidates, devices, verdict, unknowns, notice }
+}
+
+fn command(request: &Request) -> Vec<String> {
+    std::iter::once(&request.command).chain(&request.arguments).cloned().collect()
 }
 
 /// Asks equal questions once: the ranks of a job differ in variables that no loader and no runtime reads.
@@ -108,9 +137,11 @@ impl Memory {
         let relevant = |name: &str| {
             ["LD_", "HSA_", "GLIBC_"].iter().any(|prefix| name.starts_with(prefix)) || ["PATH", "VIRTUAL_ENV", "PYTHONPATH"].contains(&name)
         };
-        let mut variables: Vec<_> = request.environment.iter().filter(|(name, _)| relevant(name)).collect();
-        variables.sort();
-        let key = format!("{:?}", (&request.root, &request.command, &request.arguments, &request.cwd, &request.preloads, variables, wanted));
+        let mut variables = effective(&request.environment);
+        variables.retain(|(name, _)| relevant(name));
+        // Destructured, so that a new field of a request has to find its place here.
+        let Request { root, command, arguments, environment: _, cwd, preloads, cpu, interpreter, limits } = request;
+        let key = format!("{:?}", (root, command, arguments, cwd, preloads, cpu, interpreter, limits, variables, wanted));
         self.answers.entry(key).or_insert_with(|| ask(request, wanted)).clone()
     }
 
@@ -152,6 +183,17 @@ pub(super) struct Runtime {
     pub(super) file: PathBuf,
     pub(super) how: String,
     pub(super) linked: bool,
+    /// The runtime that it is named as.
+    pub(super) named: Identity,
+    /// Who else may change it.
+    pub(super) changeable: Option<String>,
+}
+
+/// The runtime that a file is named as, by its file name or its soname.
+pub(super) fn named(path: &str, soname: Option<&str>) -> Option<Identity> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let is = |library: &str| soname.is_some_and(|soname| name(soname).starts_with(library)) || name(path).starts_with(library);
+    LIBRARIES.into_iter().zip([Identity::Rocr, Identity::Hip]).find(|(library, _)| is(library)).map(|(_, identity)| identity)
 }
 
 /// Runtimes of every set of objects; where there is no ROCr in one, also what the program might open.
@@ -162,18 +204,17 @@ fn runtimes(resolution: &Resolution, environment: &[(String, String)], unknowns:
             found.push(runtime);
         }
     };
-    let is = |name: &str, library: &str| name.rsplit('/').next().is_some_and(|name| name.starts_with(library));
     let mut linked = true;
     for set in resolution.sets() {
-        let mut has_rocr = false;
-        for object in set {
-            let named = |library: &str| object.soname.as_deref().is_some_and(|name| is(name, library)) || is(&object.path, library);
-            if LIBRARIES.into_iter().any(named) {
-                has_rocr |= named(LIBRARIES[0]);
-                add(Runtime { path: object.path.clone(), file: object.file.clone(), how: object.rule.clone(), linked: true });
+        let set: Vec<_> = set.iter().map(|object| (object, named(&object.path, object.soname.as_deref()))).collect();
+        for &(object, identity) in &set {
+            if let Some(named) = identity {
+                let changeable = resolution.changeable(&object.path);
+                add(Runtime { path: object.path.clone(), file: object.file.clone(), how: object.rule.clone(), linked: true, named, changeable });
             }
         }
-        linked &= has_rocr;
+        linked &= set.iter().any(|&(_, named)| named == Some(Identity::Rocr));
+        unknowns.extend(replaced::find(&set));
     }
     if linked {
         return found;
@@ -187,9 +228,11 @@ fn runtimes(resolution: &Resolution, environment: &[(String, String)], unknowns:
     if resolution.linking == Linking::Glibc {
         for name in OPENED {
             for answer in resolution.search(name, 0) {
-                if let Found::File { path, rule, .. } = answer {
-                    let file = resolution.file(&path);
-                    add(Runtime { path, file, how: format!("if the program opens {name}: {rule}"), linked: false });
+                if let Found::File { path, rule, .. } = answer
+                    && let Some(named) = named(name, None)
+                {
+                    let (file, changeable) = (resolution.file(&path), resolution.changeable(&path));
+                    add(Runtime { path, file, how: format!("if the program opens {name}: {rule}"), linked: false, named, changeable });
                 }
             }
         }
@@ -233,6 +276,10 @@ fn candidate(
     let first = answers.first();
     let agree = first.filter(|first| answers.iter().all(|answer| answer.verdict == first.verdict));
     let id = wanted.id();
+    if runtime.linked && library.identity != Identity::Other && library.identity != runtime.named {
+        let is = library.what.as_deref().unwrap_or("the other of the two runtimes by its soname");
+        unknowns.push(Unknown::new(&reasons::RUNTIME, runtime.path.as_str(), format!("is not what it is called: {is}")));
+    }
     if runtime.linked
         && let Some(answer) = agree.or(first)
         && (agree.is_none() || answer.verdict == Verdict::Unknown)
@@ -244,6 +291,7 @@ fn candidate(
         how: runtime.how.clone(),
         layer: library.identity,
         linked: runtime.linked,
+        changeable: runtime.changeable.clone(),
         taken_for: agree.filter(|answer| answer.id != id).map(|answer| answer.id.clone()),
         device: id,
         release,

@@ -18,6 +18,9 @@ pub struct Candidate {
     pub layer: Identity,
     /// False where it is loaded only if the program asks for it while it runs.
     pub linked: bool,
+    /// Who else than root and the user who asks may change it, with the part of its path: the answer is as of now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changeable: Option<String>,
     /// The device, by the name of its target.
     pub device: String,
     /// The version the runtime is asked for, where that is another one (device id table, override).
@@ -115,6 +118,7 @@ mod tests {
             how: "RUNPATH".into(),
             layer,
             linked,
+            changeable: None,
             device: "gfx1250".into(),
             taken_for: None,
             release: Some("7.0.2".into()),

@@ -3,7 +3,7 @@
 //! A supervisor calls [`ask::ask`] off its event loop, or [`ask::Memory`] where many processes start alike, and prints [`ask::Answer::notice`].
 //!
 //! Reading order: [`dialect`], [`simulator`], [`topology`] (where a target comes from), [`device`] (what the thunk makes of it), `python`
-//! (runtimes in packages), [`ask`] (the probe), [`decide`] (the verdict, and whether to speak), [`reasons`] (why there is none).
+//! (runtimes in packages), `replaced` (who answers in a runtime's place), [`ask`] (the probe), [`decide`] (the verdict, and whether to speak), [`reasons`] (why there is none).
 
 pub mod ask;
 pub mod decide;
@@ -11,5 +11,6 @@ pub mod device;
 pub mod dialect;
 mod python;
 pub mod reasons;
+mod replaced;
 pub mod simulator;
 pub mod topology;

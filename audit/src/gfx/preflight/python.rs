@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ask::{LIBRARIES, Runtime};
+use super::ask::{Runtime, named};
 use crate::loader::Resolution;
 
 /// Directory entries that are looked at in one folder.
@@ -31,12 +31,12 @@ pub(super) fn packages(resolution: &Resolution, environment: &[(String, String)]
         let mut folders = entries(resolution, &root, |name| name.starts_with("_rocm_sdk_core"));
         folders.push(root.join("torch"));
         for folder in folders {
-            for path in
-                entries(resolution, &folder.join("lib"), |name| LIBRARIES.iter().any(|library| name.starts_with(library)) && name.contains(".so"))
-            {
+            for path in entries(resolution, &folder.join("lib"), |name| named(name, None).is_some() && name.contains(".so")) {
                 let path = path.to_string_lossy().into_owned();
+                let Some(named) = named(&path, None) else { continue };
                 let file = std::fs::canonicalize(resolution.file(&path)).unwrap_or_else(|_| resolution.file(&path));
-                found.push(Runtime { how: format!("if the program imports {}", folder.display()), path, file, linked: false });
+                let (how, changeable) = (format!("if the program imports {}", folder.display()), resolution.changeable(&path));
+                found.push(Runtime { how, path, file, linked: false, named, changeable });
             }
         }
     }

@@ -64,7 +64,7 @@ pub const ODD_VERSION: Check = reason(
 /// The loader stops.
 pub const NO_START: Check = reason(
     "unknown-does-not-start",
-    "The loader would stop: a library is missing, or no library.",
+    "The loader would stop: a library is missing, is no library, or lacks a version that another asks of it.",
     "The process ends with a message before it looks for a GPU.",
     "Install the library; `ldd` names it too.",
     "glibc elf/dl-load.c.",
@@ -88,5 +88,24 @@ pub const DISAGREE: Check = reason(
     "docs/NO_GPU.md.",
 );
 
+/// Somebody else answers.
+pub const REPLACED: Check = reason(
+    "unknown-replaced",
+    "An object before the runtime, such as a preload, defines the functions by which a program asks for its devices.",
+    "The loader binds the program's calls to the first definition. What that one answers is in its code, not in the runtime's registry.",
+    "Ask without the preload.",
+    "ELF symbol lookup: the first definition in load order wins.",
+);
+
+/// No device was asked about.
+pub const NO_DEVICE: Check = reason(
+    "unknown-no-device",
+    "No device was asked about, so nothing was looked at.",
+    "Whether a runtime knows a target is a question about a target.",
+    "Name one: --target, --config, or a machine with a GPU.",
+    "docs/NO_GPU.md.",
+);
+
 /// Every reason.
-pub const ALL: [&Check; 9] = [&NOT_LINKED, &TOOLS, &MODEL, &OVERRIDE_REFUSED, &OVERRIDE_NODE, &ODD_VERSION, &NO_START, &RUNTIME, &DISAGREE];
+pub const ALL: [&Check; 11] =
+    [&NOT_LINKED, &TOOLS, &MODEL, &OVERRIDE_REFUSED, &OVERRIDE_NODE, &ODD_VERSION, &NO_START, &RUNTIME, &DISAGREE, &REPLACED, &NO_DEVICE];

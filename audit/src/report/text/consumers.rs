@@ -27,10 +27,11 @@ pub(super) fn write(subjects: &[Subject], scanned: &Scanned, shim: &str, style: 
     }
     let count = |verdict| subjects.iter().filter(|subject| subject.verdict == verdict).count();
     let containers = if scanned.containers > 0 { format!(" ({} opened)", plural(scanned.containers, "container")) } else { String::new() };
+    let python = if scanned.python > 0 { format!(", {}", plural(scanned.python, "Python source")) } else { String::new() };
     let touching = subjects.len() - count(Verdict::Untouched);
     writeln!(
         out,
-        "{}{containers}, {}: {touching} reach a runtime, {} held, {} slip, {} unknown",
+        "{}{containers}, {}{python}: {touching} reach a runtime, {} held, {} slip, {} unknown",
         plural(scanned.files, "file"),
         plural(scanned.elf, "ELF file"),
         count(Verdict::Held),

@@ -12,6 +12,9 @@ pub(super) fn write(answer: &Answer, style: Style, out: &mut dyn Write) -> io::R
     for candidate in &answer.candidates {
         let release = candidate.release.as_ref().map_or(String::new(), |release| format!(", ROCm {release}"));
         writeln!(out, "  runtime  {}{release} ({})", candidate.runtime, candidate.how)?;
+        if let Some(who) = &candidate.changeable {
+            writeln!(out, "           as of now: others may change {who}")?;
+        }
         writeln!(out, "           {} {} ({}): {}", candidate.device, paint(candidate.verdict, style), candidate.reason, candidate.message)?;
     }
     for device in &answer.devices {
