@@ -270,7 +270,7 @@ macro_rules! define {
                 #[inline(never)]
                 pub unsafe extern "C" fn $name($($argument: $type,)* caller: usize) -> $result {
                     let caller = if registers::$name < ARGUMENT_REGISTERS { caller } else { 0 };
-                    let Some((call, real)) = super::super::Call::enter(number::$name, caller) else {
+                    let Some((call, real)) = super::super::Call::enter(number::$name, Family::$family, caller) else {
                         return super::super::call::Lacking::lacking();
                     };
                     // SAFETY: the function of that name in a runtime, which the headers of all versions declare like this.
