@@ -12,7 +12,7 @@ use vrocm_core::ledger::view::View;
 use crate::driver::Driver;
 use crate::mock::{Line, Mock};
 
-/// `libvrocm.so` as it is shipped, built on first use.
+/// `libvrocm.so` as it is shipped, built on first use, or the file that `VROCM_SHIM_UNDER_TEST` names (`scripts/mutate-shim.py`).
 ///
 /// # Panics
 ///
@@ -20,6 +20,9 @@ use crate::mock::{Line, Mock};
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
+        if let Some(other) = std::env::var_os("VROCM_SHIM_UNDER_TEST") {
+            return other.into();
+        }
         // A test program lies in <target>/<profile>/deps.
         let program = std::env::current_exe().expect("a program knows its path");
         let target = program.ancestors().nth(3).expect("a test program lies in a target directory").to_owned();

@@ -1,6 +1,6 @@
 //! A random walk over the entry points: threads, processes and cards at once, driver failures and deaths at any point. What the mock recorded is the truth.
 //!
-//! `VROCM_WALK_SEED` and `VROCM_WALK_ROUNDS` choose another walk and a longer one (`scripts/walk.sh`); what failed prints its seed.
+//! `VROCM_WALK_SEED`, `VROCM_WALK_ROUNDS` and `VROCM_WALK_RUNTIME` choose another walk, a longer one, one release (`scripts/walk.sh`); what failed prints its seed.
 
 use std::path::Path as File;
 use std::time::{Duration, Instant};
@@ -175,7 +175,8 @@ fn setting(name: &str, fallback: u64) -> u64 {
 fn walks(trouble: Trouble) {
     let rounds = setting("VROCM_WALK_ROUNDS", 3);
     let first = setting("VROCM_WALK_SEED", 1);
-    for runtime in Runtime::present() {
+    let only = std::env::var("VROCM_WALK_RUNTIME").ok();
+    for runtime in Runtime::present().into_iter().filter(|runtime| only.as_ref().is_none_or(|only| *only == runtime.version)) {
         let (mut granted, mut refused) = (0, 0);
         for seed in first..first + rounds {
             let (good, bad) = walk(runtime, seed, trouble);

@@ -10,6 +10,7 @@
 //! death in between leaves bytes that others reclaim.
 
 use core::ffi::{CStr, c_char};
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::card::CardId;
@@ -51,6 +52,34 @@ pub struct CardOf<'a> {
     pub ids: &'a [CardId],
     /// Its position in the container, not shifted by `HIP_VISIBLE_DEVICES`; `None` where unknown.
     pub position: Option<usize>,
+    /// What was found out about it before.
+    pub memo: &'a Memo,
+}
+
+/// What need not be found out twice about a card. All zeros is an empty one.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Memo {
+    /// Its quota; 0: not asked yet, or refused. The configuration never changes.
+    quota: AtomicU64,
+    /// Its number in the ledger, perhaps: whoever uses it looks whether it is the card's.
+    place: AtomicU64,
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Memo {}
+
+impl Memo {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self { quota: AtomicU64::new(0), place: AtomicU64::new(0) }
+    }
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Why a call is refused.
@@ -76,7 +105,8 @@ pub enum Refusal {
 /// Reserved bytes, between admission and the driver's answer.
 #[must_use = "a reservation that is neither committed nor cancelled is held until the process ends"]
 pub struct Reserved {
-    ledger: Ledger,
+    /// In a child that was forked meanwhile it has no ledger, and nothing is done.
+    process: &'static Process,
     card: Card,
     bytes: u64,
 }
@@ -130,21 +160,48 @@ pub fn environment(name: &[u8]) -> Option<&'static [u8]> {
     None
 }
 
+#[inline]
 fn quota(card: &CardOf) -> Result<u64, Refusal> {
+    match card.memo.quota.load(Relaxed) {
+        0 => find_quota(card),
+        known => Ok(known),
+    }
+}
+
+#[cold]
+fn find_quota(card: &CardOf) -> Result<u64, Refusal> {
     let Some(config) = config() else { return Err(Refusal::Ledger(Trouble::Busy)) };
     match config.figure(card.ids, card.position) {
-        (Figure::Bytes(bytes), _) => Ok(bytes),
+        (Figure::Bytes(bytes), _) => {
+            card.memo.quota.store(bytes, Relaxed);
+            Ok(bytes)
+        }
         (Figure::Unset, _) => Err(Refusal::NoFigure),
         (Figure::Unusable, source) => Err(Refusal::BadFigure(source)),
     }
 }
 
+#[inline]
 fn ledger(card: &CardOf) -> Result<(Ledger, Card), Refusal> {
+    known_ledger(card).map_or_else(|| find_ledger(card), Ok)
+}
+
+#[inline]
+fn known_ledger(card: &CardOf) -> Option<(Ledger, Card)> {
+    let ledger = STATE.get()?.process.attached()?;
+    let place = ledger.card_at(card.memo.place.load(Relaxed), *card.ids.first()?)?;
+    Some((ledger, place))
+}
+
+#[cold]
+fn find_ledger(card: &CardOf) -> Result<(Ledger, Card), Refusal> {
     let path = config().and_then(Config::ledger_path).ok_or(Refusal::Ledger(Trouble::NoPath))?;
     let state = STATE.get().ok_or(Refusal::Ledger(Trouble::NoMemory))?;
     let ledger = state.process.attach(path).map_err(Refusal::Ledger)?;
     let id = card.ids.first().copied().ok_or(Refusal::NoFigure)?;
-    Ok((ledger, ledger.card(id).map_err(Refusal::Ledger)?))
+    let place = ledger.card(id).map_err(Refusal::Ledger)?;
+    card.memo.place.store(place.index().into(), Relaxed);
+    Ok((ledger, place))
 }
 
 /// The number of a card in the ledger, as reservations carry it. `None`: there is no ledger.
@@ -164,7 +221,25 @@ pub fn reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal
 }
 
 /// The same, and nothing is said: the caller has another way, or says it itself ([`say_refusal`]).
+#[inline]
 pub fn try_reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
+    match at_once(card, bytes) {
+        Some(reserved) => Ok(reserved),
+        None => try_longer(card, bytes, mine),
+    }
+}
+
+/// The common case: card and ledger are known, and there is room.
+#[inline]
+fn at_once(card: &CardOf, bytes: u64) -> Option<Reserved> {
+    let quota = card.memo.quota.load(Relaxed);
+    let (ledger, place) = known_ledger(card)?;
+    let admitted = bytes <= quota && ledger.reserve_at_once(place, bytes, quota);
+    admitted.then(|| Reserved { process: ledger.process(), card: place, bytes })
+}
+
+#[cold]
+fn try_longer(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Refusal> {
     let quota = quota(card)?;
     let (ledger, place) = ledger(card)?;
     if bytes > quota {
@@ -172,7 +247,7 @@ pub fn try_reserve(card: &CardOf, bytes: u64, mine: u64) -> Result<Reserved, Ref
         return Err(Refusal::Full { used: ledger.used(place), quota });
     }
     match ledger.reserve(place, bytes, quota, mine) {
-        Ok(()) => Ok(Reserved { ledger, card: place, bytes }),
+        Ok(()) => Ok(Reserved { process: ledger.process(), card: place, bytes }),
         Err(Full { used }) => Err(Refusal::Full { used, quota }),
     }
 }
@@ -191,19 +266,20 @@ impl Reserved {
     /// Takes `bytes` of this reservation as charged under `key`, and gives the rest back. More than was reserved is charged as
     /// well: the driver has given it, and the card may then be above its quota, which refuses the next call.
     pub fn commit(self, key: Key, kind: u8, bytes: u64) {
+        let Some(ledger) = self.process.attached() else { return };
         if bytes < self.bytes {
-            self.ledger.cancel(self.card, self.bytes - bytes);
+            ledger.cancel(self.card, self.bytes - bytes);
         } else if bytes > self.bytes {
-            self.ledger.charge(self.card, bytes - self.bytes);
+            ledger.charge(self.card, bytes - self.bytes);
         }
-        self.ledger.commit(self.card, bytes.min(self.bytes));
-        charge_key(&self.ledger, key, Entry::new(self.card.index(), kind, bytes));
+        ledger.commit(self.card, bytes.min(self.bytes));
+        charge_key(ledger, key, Entry::new(self.card.index(), kind, bytes));
     }
 
     /// Takes all of this reservation as charged, on top of what is charged under `key` already.
     pub fn add(self, key: Key, kind: u8) {
-        let Some(state) = STATE.get() else { return };
-        self.ledger.commit(self.card, self.bytes);
+        let (Some(state), Some(ledger)) = (STATE.get(), self.process.attached()) else { return };
+        ledger.commit(self.card, self.bytes);
         let mut bytes = self.bytes;
         loop {
             bytes = bytes.saturating_add(state.table.take(key).map_or(0, |entry| entry.bytes));
@@ -219,7 +295,7 @@ impl Reserved {
     pub fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Self { ledger: self.ledger, card: self.card, bytes }
+        Self { process: self.process, card: self.card, bytes }
     }
 
     /// Joins two reservations of one card.
@@ -234,20 +310,23 @@ impl Reserved {
 
     /// From numbers that [`Reserved::into_parts`] gave in this process. `None` in a child after `fork`: it has reserved nothing.
     pub fn from_parts(card: u8, bytes: u64) -> Option<Self> {
-        let ledger = STATE.get()?.process.attached()?;
-        Some(Self { ledger, card: Card::from_index(card), bytes })
+        let process = &STATE.get()?.process;
+        process.attached()?;
+        Some(Self { process, card: Card::from_index(card), bytes })
     }
 
     /// The driver gave nothing.
     pub fn cancel(self) {
-        if self.bytes != 0 {
-            self.ledger.cancel(self.card, self.bytes);
+        if self.bytes != 0
+            && let Some(ledger) = self.process.attached()
+        {
+            ledger.cancel(self.card, self.bytes);
         }
     }
 }
 
 /// Records a charge; what the key was charged before was freed without anybody seeing it, and is refunded.
-fn charge_key(ledger: &Ledger, key: Key, entry: Entry) {
+fn charge_key(ledger: Ledger, key: Key, entry: Entry) {
     if entry.bytes == 0 {
         return;
     }
@@ -374,24 +453,26 @@ pub fn each_card(visit: impl FnMut(CardId, u64, u64)) {
 }
 
 /// Counts a call of an entry point. `row`: its number in the table of entry points.
+#[inline]
 pub fn count_call(row: usize) {
-    add(row, |counter| {
-        counter.calls.fetch_add(1, Relaxed);
-    });
+    let Some(state) = STATE.get() else { return };
+    if let Some(counter) = counter(state, row) {
+        counter.call(state.process.lane());
+    }
 }
 
 /// Counts a refusal by the shim.
 pub fn count_refusal(row: usize) {
-    add(row, |counter| {
+    if let Some(counter) = STATE.get().and_then(|state| counter(state, row)) {
         counter.refused.fetch_add(1, Relaxed);
-    });
+    }
 }
 
 /// Counts a failure of the driver, apart from refusals: a driver's out of memory must not look like ours.
 pub fn count_failure(row: usize) {
-    add(row, |counter| {
+    if let Some(counter) = STATE.get().and_then(|state| counter(state, row)) {
         counter.failed.fetch_add(1, Relaxed);
-    });
+    }
 }
 
 /// Calls, refusals and driver failures of an entry point in this process so far.
@@ -400,7 +481,7 @@ pub fn counts(row: usize) -> (u64, u32, u32) {
     let slot = state.process.attached().map(|ledger| ledger.counters(row));
     let (mut calls, mut refused, mut failed) = (0, 0, 0);
     for counter in [state.counters.get(row), slot].into_iter().flatten() {
-        calls += counter.calls.load(Relaxed);
+        calls += counter.calls();
         refused += counter.refused.load(Relaxed);
         failed += counter.failed.load(Relaxed);
     }
@@ -408,12 +489,9 @@ pub fn counts(row: usize) -> (u64, u32, u32) {
 }
 
 /// In the slot, where the monitor sees it; in the process's own memory as long as it has none.
-fn add(row: usize, change: impl Fn(&Counter)) {
-    let Some(state) = STATE.get() else { return };
-    match state.process.attached() {
-        Some(ledger) => change(ledger.counters(row)),
-        None => _ = state.counters.get(row).map(change),
-    }
+#[inline]
+fn counter(state: &'static State, row: usize) -> Option<&'static Counter> {
+    state.process.counter(row).or_else(|| state.counters.get(row))
 }
 
 /// Says a refusal: one for want of room a few times per process, every other reason once.

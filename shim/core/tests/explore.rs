@@ -28,16 +28,17 @@ use Step::{Claim, Fail, Free, Take, TakeAndFree};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
     Slots,
-    Load(usize, Word),
-    Add(usize, Word, u64),
-    Sub(usize, Word, u64),
+    /// A word, or the part of it that a lane has.
+    Load(usize, Word, usize),
+    Add(usize, Word, usize, u64),
+    Sub(usize, Word, usize, u64),
     Queueing,
     SetQueueing(bool),
     Lock,
     Unlock,
     /// The slot's lock, from another descriptor.
     WinSlot(usize),
-    ClearSlot(usize, Word),
+    ClearSlot(usize, Word, usize),
     LeaveSlot(usize),
     Pause(Wait),
     /// The driver gives or takes.
@@ -74,6 +75,9 @@ enum Step {
 /// A thread in the middle of its program: the model of [`Shared`].
 struct Thread<'a> {
     me: usize,
+    /// How many lanes a slot has, and which of them is this thread's.
+    lanes: usize,
+    lane: usize,
     answers: RefCell<std::slice::Iter<'a, u64>>,
 }
 
@@ -82,6 +86,23 @@ impl Thread<'_> {
         match self.answers.borrow_mut().next() {
             Some(&answer) => answer,
             None => resume_unwind(Box::new(op)),
+        }
+    }
+
+    /// The lanes that a word has parts in: the charges of a process are one word.
+    fn lanes_of(&self, word: Word) -> usize {
+        if word == Word::Held { 1 } else { self.lanes }
+    }
+
+    fn lane_of(&self, word: Word) -> usize {
+        if word == Word::Held { 0 } else { self.lane }
+    }
+
+    fn clear(&self, slot: usize) {
+        for word in [Word::Bid, Word::Held, Word::Flight] {
+            for lane in 0..self.lanes_of(word) {
+                self.op(Op::ClearSlot(slot, word, lane));
+            }
         }
     }
 
@@ -97,9 +118,7 @@ impl Thread<'_> {
             if self.op(Op::WinSlot(me)) == 0 {
                 return false;
             }
-            for word in [Word::Bid, Word::Held, Word::Flight] {
-                self.op(Op::ClearSlot(me, word));
-            }
+            self.clear(me);
             return true;
         };
         self.op(Op::Begin(bytes));
@@ -127,13 +146,13 @@ impl Shared for Thread<'_> {
         self.op(Op::Slots) as usize
     }
     fn load(&self, slot: usize, word: Word) -> u64 {
-        self.op(Op::Load(slot, word))
+        (0..self.lanes_of(word)).map(|lane| self.op(Op::Load(slot, word, lane))).sum()
     }
     fn add(&self, slot: usize, word: Word, bytes: u64) {
-        self.op(Op::Add(slot, word, bytes));
+        self.op(Op::Add(slot, word, self.lane_of(word), bytes));
     }
     fn sub(&self, slot: usize, word: Word, bytes: u64) {
-        self.op(Op::Sub(slot, word, bytes));
+        self.op(Op::Sub(slot, word, self.lane_of(word), bytes));
     }
     fn queueing(&self) -> bool {
         self.op(Op::Queueing) != 0
@@ -149,9 +168,7 @@ impl Shared for Thread<'_> {
     }
     fn sweep(&mut self, slot: usize) {
         if self.op(Op::WinSlot(slot)) != 0 {
-            for word in [Word::Bid, Word::Held, Word::Flight] {
-                self.op(Op::ClearSlot(slot, word));
-            }
+            self.clear(slot);
             self.op(Op::LeaveSlot(slot));
         }
     }
@@ -187,13 +204,17 @@ struct Scenario {
     start: [u64; SLOTS],
     /// A call does not wait for dying processes: that wait also hides other mistakes.
     hasty: bool,
+    /// Lanes of each slot: the threads of a process have one each, as far as there are some.
+    lanes: usize,
 }
 
 const SLOTS: usize = 3;
+/// Words of a slot: bid, held and flight of the first lane, bid and flight of the second.
+const WORDS: usize = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
-    words: [[u64; 3]; SLOTS],
+    words: [[u64; WORDS]; SLOTS],
     queueing: bool,
     /// Thread that holds the deciding lock.
     lock: Option<u8>,
@@ -243,7 +264,7 @@ struct Explorer<'a> {
     trees: Vec<Vec<Tree>>,
     hasher: std::hash::RandomState,
     /// Words and flag at ends that were checked.
-    checked: HashSet<([[u64; 3]; SLOTS], bool)>,
+    checked: HashSet<([[u64; WORDS]; SLOTS], bool)>,
     states: usize,
     ends: usize,
     /// By thread.
@@ -258,11 +279,13 @@ fn tell_others(state: &mut State, thread: usize) {
     }
 }
 
-fn word_index(word: Word) -> usize {
-    match word {
-        Word::Bid => 0,
-        Word::Held => 1,
-        Word::Flight => 2,
+fn word_index(word: Word, lane: usize) -> usize {
+    match (word, lane) {
+        (Word::Bid, 0) => 0,
+        (Word::Held, _) => 1,
+        (Word::Flight, 0) => 2,
+        (Word::Bid, _) => 3,
+        (Word::Flight, _) => 4,
     }
 }
 
@@ -274,7 +297,10 @@ impl<'a> Explorer<'a> {
 
     fn next_of(&self, thread: usize, step: usize, answers: &[u64]) -> Next {
         let (slot, program) = &self.scenario.threads[thread];
-        let mut model = Thread { me: *slot, answers: RefCell::new(answers.iter()) };
+        let lanes = self.scenario.lanes;
+        // A thread that finds no lane of its own shares one: here the last.
+        let lane = self.scenario.threads[..thread].iter().filter(|(other, _)| other == slot).count().min(lanes - 1);
+        let mut model = Thread { me: *slot, lanes, lane, answers: RefCell::new(answers.iter()) };
         match catch_unwind(AssertUnwindSafe(|| model.run(program[step], self.scenario.quota))) {
             Ok(goes_on) => Next::Done(goes_on && step + 1 < program.len()),
             Err(payload) => match payload.downcast::<Op>() {
@@ -356,7 +382,7 @@ impl<'a> Explorer<'a> {
         let local = &state.threads[thread];
         match op {
             Op::Slots => vec![self.slots() as u64],
-            Op::Load(slot, word) => vec![state.words[slot][word_index(word)]],
+            Op::Load(slot, word, lane) => vec![state.words[slot][word_index(word, lane)]],
             Op::Queueing => vec![state.queueing.into()],
             Op::Lock => match (self.scenario.queue, state.lock) {
                 (Queue::Missing, _) | (Queue::TimesOut, Some(_)) => vec![0],
@@ -395,17 +421,17 @@ impl<'a> Explorer<'a> {
         let mut after = state.clone();
         let slot_of_thread = self.scenario.threads[thread].0;
         match op {
-            Op::Add(slot, word, bytes) => {
+            Op::Add(slot, word, lane, bytes) => {
                 let decider = state.lock == Some(thread as u8);
                 if word == Word::Held && state.deciding && !decider && self.scenario.queue == Queue::Works {
                     self.fail(state, "admitted while another decides");
                 }
-                after.words[slot][word_index(word)] += bytes;
+                after.words[slot][word_index(word, lane)] += bytes;
                 after.deciding |= decider && word == Word::Bid && state.queueing && !state.threads[thread].timed_out;
             }
-            Op::Sub(slot, word, bytes) => {
-                let left = after.words[slot][word_index(word)].checked_sub(bytes);
-                after.words[slot][word_index(word)] = left.unwrap_or_else(|| self.fail(state, "a word went below zero"));
+            Op::Sub(slot, word, lane, bytes) => {
+                let left = after.words[slot][word_index(word, lane)].checked_sub(bytes);
+                after.words[slot][word_index(word, lane)] = left.unwrap_or_else(|| self.fail(state, "a word went below zero"));
             }
             Op::SetQueueing(on) => {
                 after.queueing = on;
@@ -421,7 +447,7 @@ impl<'a> Explorer<'a> {
                     after.slot_lock[slot] = Some(thread as u8);
                 }
             }
-            Op::ClearSlot(slot, word) => after.words[slot][word_index(word)] = 0,
+            Op::ClearSlot(slot, word, lane) => after.words[slot][word_index(word, lane)] = 0,
             Op::LeaveSlot(slot) => after.slot_lock[slot] = None,
             Op::Driver(bytes) => after.given[slot_of_thread] = after.given[slot_of_thread].wrapping_add_signed(bytes),
             Op::Begin(bytes) => {
@@ -458,7 +484,7 @@ impl<'a> Explorer<'a> {
         let mut local = after.threads[thread].clone();
         self.advance(thread, &mut local, answer);
         after.threads[thread] = local;
-        if matches!(op, Op::Add(_, Word::Held | Word::Flight, _) | Op::Sub(..) | Op::ClearSlot(..) | Op::LeaveSlot(_)) {
+        if matches!(op, Op::Add(_, Word::Held | Word::Flight, ..) | Op::Sub(..) | Op::ClearSlot(..) | Op::LeaveSlot(_)) {
             tell_others(&mut after, thread);
         }
         self.check(&mut after);
@@ -518,7 +544,7 @@ impl<'a> Explorer<'a> {
     fn check_end(&mut self, state: &State) {
         self.ends += 1;
         for slot in (0..SLOTS).filter(|&slot| state.alive[slot]) {
-            if state.words[slot] != [0, state.given[slot], 0] {
+            if state.words[slot] != [0, state.given[slot], 0, 0, 0] {
                 self.fail(state, "a live process that has ended its calls holds other than the driver gave it");
             }
         }
@@ -529,14 +555,14 @@ impl<'a> Explorer<'a> {
         let mut answers: Vec<u64> = Vec::new();
         let quota = self.scenario.quota;
         loop {
-            let probe = scenario("", quota, vec![(SLOTS, vec![Fail(quota)])], 0);
+            let probe = Scenario { lanes: self.scenario.lanes, ..scenario("", quota, vec![(SLOTS, vec![Fail(quota)])], 0) };
             let Next::Op(op) = Explorer::new(&probe).next_of(0, 0, &answers) else { return };
             // The newcomer's own slot is one further; only its `Held` matters here.
             answers.push(match op {
                 Op::Slots => SLOTS as u64,
-                Op::Load(slot, word) if slot < SLOTS => words[slot][word_index(word)],
-                Op::ClearSlot(slot, word) => {
-                    words[slot][word_index(word)] = 0;
+                Op::Load(slot, word, lane) if slot < SLOTS => words[slot][word_index(word, lane)],
+                Op::ClearSlot(slot, word, lane) => {
+                    words[slot][word_index(word, lane)] = 0;
                     0
                 }
                 Op::Lock | Op::WinSlot(_) => 1,
@@ -567,7 +593,7 @@ impl<'a> Explorer<'a> {
         let threads = self.scenario.threads.len();
         self.grow_trees();
         let mut start = State {
-            words: [[0; 3]; SLOTS],
+            words: [[0; WORDS]; SLOTS],
             queueing: false,
             lock: None,
             deciding: false,
@@ -655,7 +681,7 @@ impl<'a> Explorer<'a> {
             let slot = self.scenario.threads[thread].0;
             let quiet = match op {
                 Op::Slots | Op::End(_) | Op::Driver(1..) => true,
-                Op::Load(other, _) => other == slot && self.threads_of(slot) == 1,
+                Op::Load(other, ..) => other == slot && self.threads_of(slot) == 1,
                 _ => false,
             };
             quiet.then_some((thread, op))
@@ -676,7 +702,7 @@ fn explore(scenario: &Scenario) -> (Vec<usize>, usize) {
 }
 
 fn scenario(name: &'static str, quota: u64, threads: Vec<(usize, Vec<Step>)>, deaths: u8) -> Scenario {
-    Scenario { name, quota, threads, deaths, queue: Queue::Works, may_refuse: false, never: None, start: [0; SLOTS], hasty: false }
+    Scenario { name, quota, threads, deaths, queue: Queue::Works, may_refuse: false, never: None, start: [0; SLOTS], hasty: false, lanes: 1 }
 }
 
 #[test]
@@ -715,19 +741,33 @@ fn a_reservation_that_fails_is_waited_for() {
     assert_eq!(timeouts, 0, "of {refusals:?}");
     // Nobody dies: the bytes of the one come back, and the other needs only to wait for them.
     explore(&Scenario { never: Some(1), ..scenario("the driver refuses one, nobody dies", 4, vec![(0, vec![Fail(3)]), (1, vec![Take(3)])], 0) });
-    let threads = vec![(0, vec![Fail(3)]), (0, vec![Take(3)])];
-    explore(&Scenario { never: Some(1), ..scenario("the driver refuses one, two threads of one process", 4, threads, 0) });
+    for lanes in [1, 2] {
+        let threads = vec![(0, vec![Fail(3)]), (0, vec![Take(3)])];
+        explore(&Scenario { never: Some(1), lanes, ..scenario("the driver refuses one, two threads of one process", 4, threads, 0) });
+    }
 }
 
 #[test]
 fn two_threads_of_one_process() {
-    explore(&scenario("two threads of one process", 4, vec![(0, vec![Take(3)]), (0, vec![TakeAndFree(3)])], 1));
+    for lanes in [1, 2] {
+        let threads = vec![(0, vec![Take(3)]), (0, vec![TakeAndFree(3)])];
+        explore(&Scenario { lanes, ..scenario("two threads of one process", 4, threads, 1) });
+    }
+}
+
+#[test]
+fn a_thread_with_a_lane_of_its_own_and_another_process() {
+    let threads = vec![(0, vec![Free(1)]), (0, vec![Take(3)]), (1, vec![Take(3)])];
+    explore(&Scenario { lanes: 2, start: [1, 0, 0], hasty: true, ..scenario("a lane and another process", 4, threads, 1) });
 }
 
 #[test]
 #[ignore = "3 million states"]
 fn two_threads_and_another_process() {
-    explore(&scenario("two threads and another process", 4, vec![(0, vec![Take(2)]), (0, vec![Take(1)]), (1, vec![Take(2)])], 1));
+    for lanes in [1, 2] {
+        let threads = vec![(0, vec![Take(2)]), (0, vec![Take(1)]), (1, vec![Take(2)])];
+        explore(&Scenario { lanes, ..scenario("two threads and another process", 4, threads, 1) });
+    }
 }
 
 #[test]
@@ -762,7 +802,7 @@ fn without_the_lock_the_quota_still_holds() {
 #[test]
 fn a_sum_that_does_not_fit_carries_and_is_more_than_any_quota() {
     let mut adder = protocol::Adder::default();
-    adder.add(|| 1 << 63, || 5);
-    adder.add(|| 1 << 63, || 6);
+    adder.add(|| [1 << 63], || 5);
+    adder.add(|| [0, 1 << 63], || 6);
     assert_eq!(adder.sum(), protocol::Sum { bids: u64::MAX, held: 11 });
 }

@@ -20,7 +20,7 @@ use vrocm_core::ledger::trouble::Trouble;
 use vrocm_core::ledger::view::View;
 use vrocm_core::ledger::{Ledger, Process};
 use vrocm_core::quota::Source;
-use vrocm_core::shim::{self, CardOf, Count, Refusal, Reserved};
+use vrocm_core::shim::{self, CardOf, Count, Memo, Refusal, Reserved};
 use vrocm_core::sys::private::Private;
 use vrocm_core::table::Key;
 
@@ -451,7 +451,7 @@ fn foreign_files_are_never_modified() {
     let folder = Folder::new("foreign");
     let good = Constants::of_this_version().to_bytes();
     let mut newer = good.to_vec();
-    newer[8] = 2;
+    newer[8] = layout::VERSION as u8 + 1;
     newer.resize(900_000, 7);
     let mut short = good.to_vec();
     short.extend([0, 0, 0, 0, 1, 0, 0, 0]);
@@ -476,7 +476,7 @@ fn foreign_files_are_never_modified() {
         ("shorter than it says", short, "Short(72)"),
         ("random", random, "Foreign"),
         ("zeros", vec![0; 900_000], "Foreign"),
-        ("newer", newer, "Version(2)"),
+        ("newer", newer, "Version(3)"),
         ("impossible counts", counts, "Damaged"),
         ("another geometry", geometry, "Damaged"),
         ("reserved words in use", reserved, "Damaged"),
@@ -693,7 +693,7 @@ fn broken_pipe() -> ExitCode {
     const SIGPIPE: c_int = 13;
     // SAFETY: back to the default action, as in a C program: death.
     unsafe { signal(SIGPIPE, 0) };
-    let card = CardOf { ids: &[CARD], position: None };
+    let card = CardOf { ids: &[CARD], position: None, memo: &Memo::new() };
     let refused = (0..3).all(|_| shim::reserve(&card, 1, 0).is_err());
     shim::start();
     if refused { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -703,7 +703,8 @@ fn facade() -> ExitCode {
     const MIB: u64 = 1 << 20;
     shim::start();
     let ids = [[CARD], [CardId::pci(0, 0x13, 0, 0, 0)], [CardId::pci(0, 0x23, 0, 0, 0)]];
-    let card = |index: usize| CardOf { ids: &ids[index], position: Some(index) };
+    let memos = [const { Memo::new() }; 3];
+    let card = |index: usize| CardOf { ids: &ids[index], position: Some(index), memo: &memos[index] };
     let key = |value: u64| Key::new(1, value << 12);
     shim::count_call(7);
     assert_eq!(shim::reserve(&card(1), 1, 0).err(), Some(Refusal::BadFigure(Some(Source::Position(1)))));

@@ -20,13 +20,16 @@ pub struct Call {
 
 impl Call {
     /// Counts the call and finds the function that it is for. `None`: no runtime in the process has it.
-    #[inline]
-    pub fn enter(row: usize, caller: usize) -> Option<(Self, usize)> {
+    ///
+    /// Inlined into each entry point, where row and family are constants.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub fn enter(row: usize, family: Family, caller: usize) -> Option<(Self, usize)> {
         shim::count_call(row);
         if log::enabled(TRACE) {
             trace(row, caller);
         }
-        let (runtime, real) = runtimes::real(row, caller)?;
+        let (runtime, real) = runtimes::real(row, family, caller)?;
         Some((Self { row, runtime, caller }, real))
     }
 

@@ -12,13 +12,14 @@ use super::Call;
 use super::runtimes::{self, Helper, Runtime};
 use crate::card::CardId;
 use crate::ledger::layout::CARDS;
-use crate::shim::CardOf;
+use crate::shim::{CardOf, Memo};
 use crate::sys::private::Zeroed;
 use crate::sys::raw;
 
 /// A card and what is known of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Known {
+    memo: Memo,
     ids: [CardId; 2],
     count: u8,
     /// One more than its position in the container; 0: not known.
@@ -28,7 +29,14 @@ pub struct Known {
 }
 
 impl Known {
-    const NONE: Self = Self { ids: [CardId::NONE; 2], count: 0, position: 0, units: 0 };
+    const fn at(position: u8) -> Self {
+        Self { memo: Memo::new(), ids: [CardId::NONE; 2], count: 0, position, units: 0 }
+    }
+
+    /// The same card, of which nothing is remembered.
+    fn again(&self) -> Self {
+        Self { ids: self.ids, count: self.count, units: self.units, ..Self::at(self.position) }
+    }
 
     fn add(&mut self, id: CardId) {
         if let Some(room) = self.ids.get_mut(usize::from(self.count)) {
@@ -38,8 +46,10 @@ impl Known {
     }
 
     /// As quota and ledger take it.
+    #[inline]
     pub fn of(&self) -> CardOf<'_> {
-        CardOf { ids: self.ids.get(..usize::from(self.count)).unwrap_or_default(), position: usize::from(self.position).checked_sub(1) }
+        let ids = self.ids.get(..usize::from(self.count)).unwrap_or_default();
+        CardOf { ids, position: usize::from(self.position).checked_sub(1), memo: &self.memo }
     }
 
     /// Compute units, by HSA; 0 for a card that only HIP has told of.
@@ -52,18 +62,20 @@ impl Known {
     }
 }
 
-/// Handles of one HSA runtime: agents, pools and regions.
-const HANDLES: usize = 1024;
+/// Room for the handles of one HSA runtime: agents, pools and regions.
+const HANDLES: usize = 2048;
 /// In place of a card's number: memory of the host.
 const HOST: u8 = 0xff;
+/// In place of a card's number: no handle.
+const NO_HANDLE: u8 = 0;
 
 /// What one HSA runtime has.
 #[repr(C)]
 pub struct Agents {
     cards: [Known; CARDS],
     card_count: usize,
+    /// A handle, and one more than the number of its card, each as near as there was room to where its number leads.
     handles: [(u64, u8); HANDLES],
-    handle_count: usize,
 }
 
 /// What one HIP runtime has, by its ordinals.
@@ -101,16 +113,32 @@ struct Making<'a> {
 }
 
 impl Agents {
+    /// The place of a handle, or the one that it would have.
+    #[inline]
+    fn place(&self, handle: u64) -> Option<usize> {
+        let first = (handle.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
+        (first..first + HANDLES)
+            .map(|index| index % HANDLES)
+            .find(|&index| self.handles.get(index).is_some_and(|(known, what)| *what == NO_HANDLE || *known == handle))
+    }
+
+    /// What a handle belongs to: one more than the number of a card, or [`HOST`].
+    #[inline]
     fn what(&self, handle: u64) -> Option<u8> {
-        self.handles.get(..self.handle_count)?.iter().find(|(known, _)| *known == handle).map(|(_, what)| *what)
+        self.handles.get(self.place(handle)?).map(|(_, what)| *what).filter(|&what| what != NO_HANDLE)
+    }
+
+    /// The card of that name; none for memory of the host.
+    #[inline]
+    fn card(&'static self, what: u8) -> Option<&'static Known> {
+        self.cards.get(usize::from(what).checked_sub(1)?).filter(|_| what != HOST)
     }
 
     fn put(&mut self, handle: u64, what: u8) {
-        if self.what(handle).is_none()
-            && let Some(room) = self.handles.get_mut(self.handle_count)
+        if let Some(room) = self.place(handle).and_then(|place| self.handles.get_mut(place))
+            && room.1 == NO_HANDLE
         {
             *room = (handle, what);
-            self.handle_count += 1;
         }
     }
 }
@@ -131,7 +159,7 @@ unsafe extern "C" fn visit_agent(agent: u64, data: *mut c_void) -> u32 {
             *room = known;
         }
         making.agents.card_count += 1;
-        making.what = index as u8;
+        making.what = index as u8 + 1;
     }
     making.agents.put(agent, making.what);
     // SAFETY: callbacks with the same data; they end before this call does.
@@ -158,7 +186,7 @@ unsafe extern "C" fn visit_pool(pool: u64, data: *mut c_void) -> u32 {
 }
 
 fn identity(info: Info, agent: u64, position: usize) -> Known {
-    let mut known = Known { position: position as u8 + 1, ..Known::NONE };
+    let mut known = Known::at(position as u8 + 1);
     let (mut bdfid, mut domain, mut uuid) = (0_u32, 0_u32, [0_u8; 64]);
     // SAFETY: the agent is the runtime's own; three answers of four bytes, and a string of at most 21.
     unsafe {
@@ -231,18 +259,27 @@ pub fn forget_agents(runtime: &Runtime) {
 }
 
 /// What an agent, pool or region belongs to. `None`: to no card, or the runtime does not know it.
-pub fn of_handle(runtime: &Runtime, handle: u64) -> Option<Known> {
+#[inline]
+pub fn of_handle(runtime: &Runtime, handle: u64) -> Option<&'static Known> {
+    match published(&runtime.agents).and_then(|agents| Some((agents, agents.what(handle)?))) {
+        Some((agents, what)) => agents.card(what),
+        None => of_new_handle(runtime, handle),
+    }
+}
+
+#[cold]
+fn of_new_handle(runtime: &Runtime, handle: u64) -> Option<&'static Known> {
     let seen = runtime.agents.load(Acquire);
-    let known = |agents: &Agents| agents.what(handle).map(|what| agents.cards.get(usize::from(what)).copied().filter(|_| what != HOST));
-    if let Some(answer) = published(&runtime.agents).and_then(known) {
-        return answer;
-    }
     let agents = list_agents(runtime)?;
-    let answer = known(agents);
-    if answer.is_none() && !seen.is_null() || runtime.agents.compare_exchange(seen, agents, AcqRel, Acquire).is_err() {
+    let what = agents.what(handle);
+    if what.is_none() && !seen.is_null() {
         discard(agents);
+        return None;
     }
-    answer?
+    let agents: &Agents = agents;
+    // Who comes second keeps a table of its own: it is needed for this call, and somebody may hold on to a card of it.
+    let _ = runtime.agents.compare_exchange(seen, core::ptr::from_ref(agents).cast_mut(), AcqRel, Acquire);
+    agents.card(what?)
 }
 
 /// The cards of an initialised HSA runtime, in its order.
@@ -257,7 +294,7 @@ fn cards_of(runtime: &Runtime) -> &'static [Known] {
 }
 
 /// The calling thread's current device in a HIP runtime: its ordinal and its card.
-pub fn current(call: &Call) -> Option<(i32, Known)> {
+pub fn current(call: &Call) -> Option<(i32, &'static Known)> {
     let get = call.runtime.helper(Helper::GetDevice)?;
     let mut ordinal = -1_i32;
     // SAFETY: the runtime's own function, as the headers of all versions declare it.
@@ -269,20 +306,40 @@ pub fn current(call: &Call) -> Option<(i32, Known)> {
 }
 
 /// The card of a HIP runtime's device.
-pub fn device(call: &Call, ordinal: i32) -> Option<Known> {
+#[inline]
+pub fn device(call: &Call, ordinal: i32) -> Option<&'static Known> {
     let index = usize::try_from(ordinal).ok()?;
-    let runtime = call.runtime;
-    let known = |devices: &Devices| devices.cards.get(..devices.count)?.get(index).copied();
-    if let Some(card) = published(&runtime.devices).and_then(known) {
-        return Some(card);
+    match published(&call.runtime.devices).and_then(|devices| devices.card(index)) {
+        Some(card) => Some(card),
+        None => new_device(call.runtime, index),
     }
+}
+
+/// True if the HIP runtime has been asked for its devices, and has one.
+#[inline]
+pub fn is_alone(call: &Call) -> bool {
+    published(&call.runtime.devices).is_some_and(|devices| devices.count == 1)
+}
+
+impl Devices {
+    #[inline]
+    fn card(&'static self, index: usize) -> Option<&'static Known> {
+        self.cards.get(..self.count)?.get(index)
+    }
+}
+
+#[cold]
+fn new_device(runtime: &Runtime, index: usize) -> Option<&'static Known> {
     let seen = runtime.devices.load(Acquire);
     let devices = list_devices(runtime)?;
-    let answer = known(devices);
-    if answer.is_none() || runtime.devices.compare_exchange(seen, devices, AcqRel, Acquire).is_err() {
+    if index >= devices.count {
         discard(devices);
+        return None;
     }
-    answer
+    let devices: &Devices = devices;
+    // As above.
+    let _ = runtime.devices.compare_exchange(seen, core::ptr::from_ref(devices).cast_mut(), AcqRel, Acquire);
+    devices.card(index)
 }
 
 fn list_devices(runtime: &Runtime) -> Option<&'static mut Devices> {
@@ -314,15 +371,15 @@ fn match_agent(agents: &[Known], own: &Known, turn: usize) -> Option<Known> {
     if let Some(uuid) = own.ids.get(1).filter(|_| own.count == 2) {
         let mut same = agents.iter().filter(of_slot).filter(|agent| agent.of().ids.contains(uuid));
         if let (Some(agent), None) = (same.next(), same.next()) {
-            return Some(*agent);
+            return Some(agent.again());
         }
     }
-    agents.iter().filter(of_slot).nth(turn).copied()
+    agents.iter().filter(of_slot).nth(turn).map(Known::again)
 }
 
 /// What a HIP runtime says of its device.
 fn identity_of_device(runtime: &Runtime, index: usize) -> Known {
-    let mut known = Known { position: position_of(index), ..Known::NONE };
+    let mut known = Known::at(position_of(index));
     let ordinal = index as i32;
     let (mut address, mut uuid) = ([0_u8; 64], [0_u8; 16]);
     // SAFETY: the runtime's own functions, as the headers of all versions declare them, with room for their answers.

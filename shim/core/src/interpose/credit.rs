@@ -1,8 +1,10 @@
 //! Bytes that a HIP call has reserved and that the HSA calls beneath it take, so that a byte is charged once.
 //!
 //! A credit belongs to a thread for as long as its outermost HIP call lasts; only that thread touches it. There are no
-//! thread-locals: the thread pointer is looked up in a small table. A HIP call that finds a credit was made by the runtime inside
-//! another one, and goes straight through.
+//! thread-locals: the thread pointer is looked up in a small table. A thread keeps the place that its first call took, so later
+//! calls find it at once and write it without a locked instruction; a thread that begins where another has ended has its place as
+//! well. Where the places near its number are gone, a thread is lent one for each call. A HIP call that finds a credit was made by
+//! the runtime inside another one, and goes straight through.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -11,15 +13,18 @@ use crate::shim::Reserved;
 use crate::sys::private::{Private, Zeroed};
 use crate::sys::thread;
 
-const SLOTS: usize = 1024;
-/// Slots that are looked at for a thread, from where its number leads; all of them once one thread found no room there.
+/// Places that threads keep.
+const KEPT: usize = 1024;
+/// Places that are lent for a call.
+const LENT: usize = 1024;
+/// Places that are looked at for a thread, from where its number leads.
 const NEAR: usize = 16;
 
 #[repr(C, align(64))]
 struct Slot {
     thread: AtomicUsize,
     bytes: AtomicU64,
-    /// `card << 4 | expects managed << 3 | refused << 2 | fired << 1 | has a card`
+    /// `card << 5 | in a call << 4 | expects managed << 3 | refused << 2 | fired << 1 | has a card`
     state: AtomicU64,
     /// Bytes of managed memory that showed beneath, and their card; the HIP call charges them.
     managed: AtomicU64,
@@ -30,12 +35,17 @@ const HAS_CARD: u64 = 1;
 const FIRED: u64 = 2;
 const REFUSED: u64 = 4;
 const MANAGES: u64 = 8;
-const CARD: u32 = 4;
+const OPEN: u64 = 16;
+const CARD: u32 = 5;
 
 #[repr(C)]
 struct Credits {
+    /// Some thread found no place to keep: the lent ones are looked at as well.
     crowded: AtomicBool,
-    slots: [Slot; SLOTS],
+    /// Some thread found none near where its number leads that was to be lent: all are looked at.
+    packed: AtomicBool,
+    kept: [Slot; KEPT],
+    lent: [Slot; LENT],
 }
 
 // SAFETY: atomics only.
@@ -48,57 +58,121 @@ static CREDITS: Private<Credits> = Private::new();
 #[must_use = "without `end` the thread's later calls count as nested"]
 pub struct Credit {
     slot: Option<&'static Slot>,
+    lent: bool,
 }
 
 /// What is left when an outermost call ends.
+#[derive(Default)]
 pub struct Left {
-    /// Bytes that nothing beneath has taken.
-    pub reserved: Option<Reserved>,
+    card: u8,
+    bytes: u64,
+    managed_card: u8,
+    managed: u64,
     /// True if something beneath has asked for memory of a card.
     pub fired: bool,
     /// True if something beneath was refused.
     pub refused: bool,
-    /// Managed memory that showed beneath: reserved, not charged.
-    pub managed: Option<Reserved>,
 }
 
+impl Left {
+    /// True if all was taken beneath, and nothing was refused there.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.bytes | self.managed == 0 && !self.refused
+    }
+
+    /// Bytes that nothing beneath has taken.
+    pub fn reserved(&self) -> Option<Reserved> {
+        if self.bytes == 0 { None } else { Reserved::from_parts(self.card, self.bytes) }
+    }
+
+    /// Managed memory that showed beneath: reserved, not charged.
+    pub fn managed(&self) -> Option<Reserved> {
+        if self.managed == 0 { None } else { Reserved::from_parts(self.managed_card, self.managed) }
+    }
+}
+
+/// The places of `table` where a thread's may be.
+#[inline]
+fn near(table: &'static [Slot], thread: usize, count: usize) -> impl Iterator<Item = &'static Slot> {
+    let first = ((thread as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
+    (first..first + count).filter_map(|index| table.get(index % table.len()))
+}
+
+impl Credits {
+    /// The place that a thread keeps. None is ever given up, so an empty one ends the search.
+    #[inline]
+    fn kept_by(&'static self, thread: usize) -> Option<&'static Slot> {
+        near(&self.kept, thread, NEAR)
+            .map(|slot| (slot, slot.thread.load(Relaxed)))
+            .take_while(|(_, owner)| *owner != 0)
+            .find_map(|(slot, owner)| (owner == thread).then_some(slot))
+    }
+
+    #[cold]
+    fn lent_to(&'static self, thread: usize) -> Option<&'static Slot> {
+        near(&self.lent, thread, self.lent_near()).find(|slot| slot.thread.load(Relaxed) == thread)
+    }
+
+    fn lent_near(&self) -> usize {
+        if self.packed.load(Relaxed) { LENT } else { NEAR }
+    }
+
+    /// A place for a thread that keeps none: to keep, else to be given back.
+    #[cold]
+    fn new_place(&'static self, thread: usize) -> Option<(&'static Slot, bool)> {
+        let free = |slot: &&Slot| slot.thread.load(Relaxed) == 0 && slot.thread.compare_exchange(0, thread, Acquire, Relaxed).is_ok();
+        if let Some(slot) = near(&self.kept, thread, NEAR).find(free) {
+            return Some((slot, false));
+        }
+        self.crowded.store(true, Relaxed);
+        let mut slot = near(&self.lent, thread, NEAR).find(free);
+        if slot.is_none() {
+            self.packed.store(true, Relaxed);
+            slot = near(&self.lent, thread, LENT).find(free);
+        }
+        slot.map(|slot| (slot, true))
+    }
+}
+
+/// The place of this thread, if it is inside a HIP call.
+#[inline]
 fn mine() -> Option<&'static Slot> {
     let credits = CREDITS.get()?;
     let me = thread::id();
-    near(me, credits.crowded.load(Relaxed)).find_map(|index| credits.slots.get(index).filter(|slot| slot.thread.load(Relaxed) == me))
-}
-
-fn near(thread: usize, all: bool) -> impl Iterator<Item = usize> {
-    let first = ((thread as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
-    (first..first + if all { SLOTS } else { NEAR }).map(|index| index % SLOTS)
+    let slot = match credits.kept_by(me) {
+        None if credits.crowded.load(Relaxed) => credits.lent_to(me),
+        kept => kept,
+    };
+    slot.filter(|slot| slot.state.load(Relaxed) & OPEN != 0)
 }
 
 /// True if this thread is inside a HIP call.
+#[inline]
 pub fn is_nested() -> bool {
     mine().is_some()
 }
 
 /// Begins the outermost HIP call of this thread; `None` inside another one.
+#[inline]
 pub fn begin() -> Option<Credit> {
-    if mine().is_some() {
+    let Some(credits) = CREDITS.get() else { return Some(Credit { slot: None, lent: false }) };
+    let me = thread::id();
+    let (slot, lent) = match credits.kept_by(me) {
+        Some(slot) => (slot, false),
+        None if mine().is_some() => return None,
+        None => match credits.new_place(me) {
+            Some(place) => place,
+            None => return Some(Credit { slot: None, lent: false }),
+        },
+    };
+    if slot.state.load(Relaxed) & OPEN != 0 {
         return None;
     }
-    let Some(credits) = CREDITS.get() else { return Some(Credit { slot: None }) };
-    let me = thread::id();
-    let free = |index: usize| {
-        credits.slots.get(index).filter(|slot| slot.thread.load(Relaxed) == 0 && slot.thread.compare_exchange(0, me, Acquire, Relaxed).is_ok())
-    };
-    let mut slot = near(me, false).find_map(free);
-    if slot.is_none() {
-        credits.crowded.store(true, Relaxed);
-        slot = near(me, true).find_map(free);
-    }
-    if let Some(slot) = slot {
-        slot.bytes.store(0, Relaxed);
-        slot.state.store(0, Relaxed);
-        slot.managed.store(0, Relaxed);
-    }
-    Some(Credit { slot })
+    slot.bytes.store(0, Relaxed);
+    slot.managed.store(0, Relaxed);
+    slot.state.store(OPEN, Relaxed);
+    Some(Credit { slot: Some(slot), lent })
 }
 
 impl Credit {
@@ -114,19 +188,28 @@ impl Credit {
         let Some(slot) = self.slot else { return Some(reserved) };
         let (card, bytes) = reserved.into_parts();
         slot.bytes.store(bytes, Relaxed);
-        slot.state.store(u64::from(card) << CARD | HAS_CARD, Relaxed);
+        slot.state.store(u64::from(card) << CARD | OPEN | HAS_CARD, Relaxed);
         None
     }
 
     /// Ends the call.
+    #[inline]
     pub fn end(self) -> Left {
-        let Some(slot) = self.slot else { return Left { reserved: None, fired: false, refused: false, managed: None } };
-        let (state, bytes) = (slot.state.load(Relaxed), slot.bytes.load(Relaxed));
-        let managed = slot.managed.load(Relaxed);
-        let managed = if managed == 0 { None } else { Reserved::from_parts(slot.managed_card.load(Relaxed) as u8, managed) };
-        slot.thread.store(0, Release);
-        let reserved = if state & HAS_CARD != 0 && bytes != 0 { Reserved::from_parts((state >> CARD) as u8, bytes) } else { None };
-        Left { reserved, fired: state & FIRED != 0, refused: state & REFUSED != 0, managed }
+        let Some(slot) = self.slot else { return Left::default() };
+        let state = slot.state.load(Relaxed);
+        let left = Left {
+            card: (state >> CARD) as u8,
+            bytes: if state & HAS_CARD != 0 { slot.bytes.load(Relaxed) } else { 0 },
+            managed_card: slot.managed_card.load(Relaxed) as u8,
+            managed: slot.managed.load(Relaxed),
+            fired: state & FIRED != 0,
+            refused: state & REFUSED != 0,
+        };
+        slot.state.store(0, Relaxed);
+        if self.lent {
+            slot.thread.store(0, Release);
+        }
+        left
     }
 }
 

@@ -159,6 +159,7 @@ impl Runtime {
     }
 
     /// The address of a function that no row has.
+    #[inline]
     pub fn helper(&self, helper: Helper) -> Option<usize> {
         let place = self.helpers.get(helper as usize)?;
         match place.load(Relaxed) {
@@ -207,9 +208,9 @@ impl Runtime {
 }
 
 /// The runtime that `caller` means, and its own function for a row.
-#[inline]
-pub fn real(row: usize, caller: usize) -> Option<(&'static Runtime, usize)> {
-    let family = TABLE.get(row)?.family;
+#[inline(always)]
+#[allow(clippy::inline_always)]
+pub fn real(row: usize, family: Family, caller: usize) -> Option<(&'static Runtime, usize)> {
     let place = place(family, caller)?;
     let known = place.load(Relaxed);
     if known >> 8 == caller as u64 & KEPT && known & 0xff != 0 {
@@ -224,6 +225,7 @@ pub fn real(row: usize, caller: usize) -> Option<(&'static Runtime, usize)> {
 /// Bits of an address that a place keeps: user space has at most 56.
 const KEPT: u64 = (1 << 56) - 1;
 
+#[inline]
 fn place(family: Family, caller: usize) -> Option<&'static AtomicU64> {
     let hash = (caller as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     PLACES.get(family as usize)?.get(hash as usize % SITES)

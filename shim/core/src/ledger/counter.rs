@@ -1,7 +1,7 @@
 //! One card of the mapped ledger, as the protocol sees it.
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::layout::{Cell, SLOTS_PER_BLOCK, lock};
 use super::map::Map;
@@ -34,13 +34,15 @@ impl CardCounter {
         Self { map, card, process, desk: None, patience: [None, None, None] }
     }
 
+    /// A word of the own slot that this thread writes; `true`: this thread alone.
     #[inline]
-    fn word(&self, slot: usize, word: Word) -> &'static AtomicU64 {
+    fn own(&self, slot: usize, word: Word) -> (&'static AtomicU64, bool) {
         let cell: &'static Cell = self.map.cell(self.card, slot);
+        let lane = || self.process.lane().and_then(|lane| cell.lanes.get(lane));
         match word {
-            Word::Bid => &cell.bid,
-            Word::Held => &cell.held,
-            Word::Flight => &cell.flight,
+            Word::Bid => lane().map_or((&cell.bid, false), |lane| (&lane.bid, true)),
+            Word::Flight => lane().map_or((&cell.flight, false), |lane| (&lane.flight, true)),
+            Word::Held => (&cell.held, false),
         }
     }
 
@@ -66,7 +68,7 @@ impl Shared for CardCounter {
         for block in 0..slots.div_ceil(SLOTS_PER_BLOCK) {
             let cells = self.map.cells(self.card, block);
             for cell in cells.get(..slots - block * SLOTS_PER_BLOCK).unwrap_or(cells) {
-                adder.add(|| cell.bid.load(SeqCst), || cell.held.load(SeqCst));
+                adder.add(|| cell.bids(), || cell.held.load(SeqCst));
             }
         }
         adder.sum()
@@ -74,17 +76,29 @@ impl Shared for CardCounter {
 
     #[inline]
     fn load(&self, slot: usize, word: Word) -> u64 {
-        self.word(slot, word).load(SeqCst)
+        let cell = self.map.cell(self.card, slot);
+        match word {
+            Word::Bid => cell.bids().into_iter().fold(0, u64::wrapping_add),
+            Word::Held => cell.held.load(SeqCst),
+            Word::Flight => cell.in_flight(),
+        }
     }
 
     #[inline]
     fn add(&self, slot: usize, word: Word, bytes: u64) {
-        self.word(slot, word).fetch_add(bytes, SeqCst);
+        match self.own(slot, word) {
+            // Nobody looks before it is known that these bytes are on their way; only announcing is ordered before what is read next.
+            (own, true) if word == Word::Flight => own.store(own.load(Relaxed).wrapping_add(bytes), Release),
+            (own, _) => _ = own.fetch_add(bytes, SeqCst),
+        }
     }
 
     #[inline]
     fn sub(&self, slot: usize, word: Word, bytes: u64) {
-        self.word(slot, word).fetch_sub(bytes, SeqCst);
+        match self.own(slot, word) {
+            (own, true) => own.store(own.load(Relaxed).wrapping_sub(bytes), Release),
+            (own, false) => _ = own.fetch_sub(bytes, SeqCst),
+        }
     }
 
     #[inline]

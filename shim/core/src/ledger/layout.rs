@@ -1,4 +1,4 @@
-//! The file: what is where. Version 1, host byte order, all of it zero when new except the first line.
+//! The file: what is where. Version 2, host byte order, all of it zero when new except the first line.
 //!
 //! ```text
 //! 0        Head        4 KiB    magic, version, geometry, check; how many slots and blocks are in use
@@ -6,20 +6,21 @@
 //! 12288    (unused)    4 KiB
 //! 16384    Block       776 KiB each, 1 to 64 of them, for 64 processes each:
 //!            SlotRecord   64 x 128 B          who
-//!            Cell         64 cards x 64 x 64 B   bid, held, flight: one cache line per process and card
-//!            Counter      64 x 512 x 16 B     calls, refusals and driver failures per entry point
+//!            Cell         64 cards x 64 x 64 B   bid, held, flight, with two lanes: one cache line per process and card
+//!            Counter      64 x 256 x 32 B     calls, refusals and driver failures per entry point
 //! ```
 //!
 //! Cells of one card lie next to each other, so that adding them up reads memory in order. The file only ever grows, by whole
 //! blocks, and a block is allocated on disk before the count that makes it visible is raised: a store never meets a full disk.
 //! Locks are on bytes far behind the end of the file ([`lock`]).
 
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First eight bytes of a ledger.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VROCMLDG");
 /// Version of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Cards in one ledger.
 pub const CARDS: usize = 64;
 /// Slots in one block.
@@ -27,7 +28,9 @@ pub const SLOTS_PER_BLOCK: usize = 64;
 /// Blocks in one ledger, at most: 4096 processes at a time.
 pub const BLOCKS: usize = 64;
 /// Entry points that have counters.
-pub const ROWS: usize = 512;
+pub const ROWS: usize = 256;
+/// Threads of a process that have words of their own.
+pub const LANES: usize = 2;
 /// Offset of the first block.
 pub const BASE: usize = 16384;
 /// Bytes of a ledger with `blocks` blocks.
@@ -193,18 +196,68 @@ pub struct Cell {
     pub held: AtomicU64,
     /// As above.
     pub flight: AtomicU64,
-    rest: [AtomicU64; 5],
+    /// Parts of `bid` and `flight` that one thread each writes.
+    pub lanes: [Lane; LANES],
+    rest: AtomicU64,
+}
+
+/// What one thread of a process has announced, and has in the driver. No other thread writes here, so all but the announcing
+/// needs no locked instruction.
+#[repr(C)]
+pub struct Lane {
+    /// A part of [`Cell::bid`].
+    pub bid: AtomicU64,
+    /// A part of [`Cell::flight`].
+    pub flight: AtomicU64,
+}
+
+impl Cell {
+    /// Bytes announced, in parts. Each call's are in one of them from beginning to end.
+    #[inline]
+    pub fn bids(&self) -> [u64; LANES + 1] {
+        [self.bid.load(SeqCst), self.lanes[0].bid.load(SeqCst), self.lanes[1].bid.load(SeqCst)]
+    }
+
+    /// Bytes in flight.
+    #[inline]
+    pub fn in_flight(&self) -> u64 {
+        self.lanes.iter().fold(self.flight.load(SeqCst), |sum, lane| sum.wrapping_add(lane.flight.load(SeqCst)))
+    }
+
+    /// Every word.
+    pub fn words(&self) -> [&AtomicU64; 3 + 2 * LANES] {
+        let [first, second] = &self.lanes;
+        [&self.bid, &self.held, &self.flight, &first.bid, &first.flight, &second.bid, &second.flight]
+    }
 }
 
 /// What happened at one entry point in one process.
 #[repr(C)]
 pub struct Counter {
-    /// Calls.
+    /// Calls of threads without a lane.
     pub calls: AtomicU64,
+    /// Calls of the threads that have the lanes; nobody else writes them.
+    pub lanes: [AtomicU64; LANES],
     /// Calls that the shim refused.
     pub refused: AtomicU32,
     /// Calls that the driver failed.
     pub failed: AtomicU32,
+}
+
+impl Counter {
+    /// Counts a call by a thread that has a lane, or by one that has none.
+    #[inline]
+    pub fn call(&self, lane: Option<usize>) {
+        match lane.and_then(|lane| self.lanes.get(lane)) {
+            Some(own) => own.store(own.load(Relaxed).wrapping_add(1), Relaxed),
+            None => _ = self.calls.fetch_add(1, Relaxed),
+        }
+    }
+
+    /// Calls so far.
+    pub fn calls(&self) -> u64 {
+        self.lanes.iter().fold(self.calls.load(Relaxed), |sum, lane| sum.wrapping_add(lane.load(Relaxed)))
+    }
 }
 
 /// 64 processes.
@@ -236,7 +289,39 @@ pub mod lock {
 
 const _: () = {
     assert!(size_of::<Constants>() == 64 && size_of::<Head>() == 4096);
-    assert!(size_of::<CardRecord>() == 128 && size_of::<SlotRecord>() == 128 && size_of::<Cell>() == 64 && size_of::<Counter>() == 16);
+    assert!(size_of::<CardRecord>() == 128 && size_of::<SlotRecord>() == 128 && size_of::<Cell>() == 64 && size_of::<Counter>() == 32);
     assert!(4096 + CARDS * size_of::<CardRecord>() <= BASE && size_of::<Block>() == 776 * 1024);
     assert!((size(BLOCKS) as u64) < lock::slot(0) && lock::slot(BLOCKS * SLOTS_PER_BLOCK) < lock::TABLE);
 };
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+    use core::sync::atomic::Ordering::SeqCst;
+
+    use super::{Cell, Counter, Lane};
+
+    fn cell() -> Cell {
+        let word = |number| AtomicU64::new(number);
+        let lane = |bid, flight| Lane { bid: word(bid), flight: word(flight) };
+        Cell { bid: word(1), held: word(2), flight: word(4), lanes: [lane(8, 16), lane(32, 64)], rest: word(0) }
+    }
+
+    #[test]
+    fn every_part_of_a_layout_cell_is_seen() {
+        let cell = cell();
+        assert_eq!((cell.bids(), cell.in_flight()), ([1, 8, 32], 4 + 16 + 64));
+        let words = cell.words();
+        assert_eq!(words.iter().map(|word| word.swap(0, SeqCst)).sum::<u64>(), 127);
+        assert_eq!((cell.bids(), cell.held.load(SeqCst), cell.in_flight()), ([0; 3], 0, 0));
+    }
+
+    #[test]
+    fn calls_of_every_thread_are_counted() {
+        let counter = Counter { calls: AtomicU64::new(0), lanes: [const { AtomicU64::new(0) }; 2], refused: 0.into(), failed: 0.into() };
+        for lane in [None, Some(0), Some(1), Some(1), Some(2)] {
+            counter.call(lane);
+        }
+        assert_eq!((counter.calls(), counter.calls.load(SeqCst)), (5, 2));
+    }
+}

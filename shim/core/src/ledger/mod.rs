@@ -25,11 +25,11 @@ pub mod view;
 
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use container::Identity;
 use counter::CardCounter;
-use layout::{BY_DESCRIPTOR, BY_MAPPING, CARDS, Counter, ROWS, lock};
+use layout::{BY_DESCRIPTOR, BY_MAPPING, CARDS, CardRecord, Counter, LANES, ROWS, lock};
 use map::Map;
 use protocol::{Full, Shared, Word};
 use store::Store;
@@ -39,7 +39,7 @@ use crate::card::CardId;
 use crate::sys::file::{Fd, read_small};
 use crate::sys::private::Zeroed;
 use crate::sys::raw;
-use crate::sys::thread::Patience;
+use crate::sys::thread::{self, Patience};
 
 /// How long to wait for another thread that attaches, in milliseconds.
 const ATTACH_MS: u64 = 2000;
@@ -50,6 +50,11 @@ pub struct Process {
     state: AtomicU32,
     slot: AtomicU32,
     base: AtomicPtr<u8>,
+    /// The threads that have lanes; 0: not taken. A lane is never given up: a thread that ends leaves it to one that begins in its
+    /// place.
+    lanes: [AtomicUsize; LANES],
+    /// The counters of the slot; null until it has one.
+    counters: AtomicPtr<Counter>,
     path: AtomicPtr<u8>,
     device: AtomicU64,
     inode: AtomicU64,
@@ -72,8 +77,6 @@ const KEPT_FROM: usize = 300;
 /// The ledger, attached: this process has a slot.
 #[derive(Clone, Copy)]
 pub struct Ledger {
-    map: Map,
-    slot: usize,
     process: &'static Process,
 }
 
@@ -100,7 +103,25 @@ impl Process {
         if self.state.load(Acquire) != ATTACHED {
             return None;
         }
-        Some(Ledger { map: Map::from_address(self.base.load(Relaxed)), slot: self.slot.load(Relaxed) as usize, process: self })
+        Some(Ledger { process: self })
+    }
+
+    /// The lane of the calling thread, if it has one: the first threads of a process that ask get them.
+    #[inline]
+    pub fn lane(&self) -> Option<usize> {
+        let me = thread::id();
+        self.lanes.iter().position(|owner| match owner.load(Relaxed) {
+            0 => owner.compare_exchange(0, me, Relaxed, Relaxed).is_ok(),
+            other => other == me,
+        })
+    }
+
+    /// The counters of an entry point in this process, once it has a slot; `row` below [`ROWS`].
+    #[inline]
+    pub fn counter(&'static self, row: usize) -> Option<&'static Counter> {
+        let first = self.counters.load(Acquire);
+        // SAFETY: allocated when the slot was taken; the row is cut to the table.
+        (!first.is_null()).then(|| unsafe { &*first.add(row % ROWS) })
     }
 
     /// The ledger at `path`; takes a slot in it on the first call. A failure is not remembered: the next call tries again.
@@ -172,6 +193,7 @@ impl Process {
         self.path.store(path.as_ptr().cast_mut().cast(), Relaxed);
         self.slot.store(slot as u32, Relaxed);
         self.base.store(map.address(), Relaxed);
+        self.counters.store(map.counters(slot).cast_mut(), Release);
         Ok(true)
     }
 
@@ -230,36 +252,42 @@ fn elevated() -> bool {
 impl Ledger {
     /// The place of a card in this ledger; the first process that meets the card makes one.
     #[inline]
-    pub fn card(&self, id: CardId) -> Result<Card, Trouble> {
+    pub fn card(self, id: CardId) -> Result<Card, Trouble> {
         match self.find_card(id) {
             Some(card) => Ok(card),
             None => self.add_card(id),
         }
     }
 
+    /// The place of a card, if it is the one of that number.
     #[inline]
-    fn find_card(&self, id: CardId) -> Option<Card> {
+    pub fn card_at(self, index: u64, id: CardId) -> Option<Card> {
+        let record = self.map().card(index as usize);
+        let same = record.state.load(Acquire) != 0 && record.first.load(Relaxed) == id.first && record.second.load(Relaxed) == id.second;
+        same.then_some(Card::from_index(index as u8))
+    }
+
+    fn find_card(self, id: CardId) -> Option<Card> {
         for index in 0..CARDS {
-            let record = self.map.card(index);
-            if record.state.load(Acquire) == 0 {
-                return None;
+            if let Some(card) = self.card_at(index as u64, id) {
+                return Some(card);
             }
-            if record.first.load(Relaxed) == id.first && record.second.load(Relaxed) == id.second {
-                return Some(Card(index as u8));
+            if self.map().card(index).state.load(Acquire) == 0 {
+                return None;
             }
         }
         None
     }
 
     #[cold]
-    fn add_card(&self, id: CardId) -> Result<Card, Trouble> {
+    fn add_card(self, id: CardId) -> Result<Card, Trouble> {
         let desk = self.process.desk()?;
         slot::with_table_lock(&desk, || {
             if let Some(card) = self.find_card(id) {
                 return Ok(card);
             }
             for index in 0..CARDS {
-                let record = self.map.card(index);
+                let record = self.map().card(index);
                 if record.state.load(Acquire) == 0 {
                     // Who dies before the last line leaves an entry that is still free.
                     record.first.store(id.first, Relaxed);
@@ -273,9 +301,9 @@ impl Ledger {
     }
 
     /// Visits the cards that some process has met: identity, the quota of the last admission, bytes held.
-    pub fn each_card(&self, mut visit: impl FnMut(CardId, u64, u64)) {
+    pub fn each_card(self, mut visit: impl FnMut(CardId, u64, u64)) {
         for index in 0..CARDS {
-            let record = self.map.card(index);
+            let record = self.map().card(index);
             if record.state.load(Acquire) == 0 {
                 return;
             }
@@ -289,51 +317,65 @@ impl Ledger {
     ///
     /// `mine`: bytes that this thread has in flight already, in an outer call. No lock is held when this returns.
     #[inline]
-    pub fn reserve(&self, card: Card, bytes: u64, quota: u64, mine: u64) -> Result<(), Full> {
-        let record = self.map.card(card.0.into());
-        if record.quota.load(Relaxed) != quota {
-            record.quota.store(quota, Relaxed);
-        }
+    pub fn reserve(self, card: Card, bytes: u64, quota: u64, mine: u64) -> Result<(), Full> {
+        let record = self.record(card, quota);
         let mut counter = self.counter(card);
-        let done = protocol::reserve(&mut counter, self.slot, bytes, quota, mine);
+        let done = protocol::reserve(&mut counter, self.slot(), bytes, quota, mine);
         if done.is_err() {
             record.refusals.fetch_add(1, Relaxed);
         }
         done
     }
 
+    /// The same, if there is room and nobody in the way. `false`: nothing was reserved, ask [`Ledger::reserve`].
+    #[inline]
+    pub fn reserve_at_once(self, card: Card, bytes: u64, quota: u64) -> bool {
+        self.record(card, quota);
+        protocol::reserve_at_once(&self.counter(card), self.slot(), bytes, quota)
+    }
+
+    /// The card's record, with the quota that this process goes by.
+    #[inline]
+    fn record(self, card: Card, quota: u64) -> &'static CardRecord {
+        let record = self.map().card(card.0.into());
+        if record.quota.load(Relaxed) != quota {
+            record.quota.store(quota, Relaxed);
+        }
+        record
+    }
+
     /// The driver gave what was reserved: from now on it is a charge.
     #[inline]
-    pub fn commit(&self, card: Card, bytes: u64) {
-        protocol::commit(&self.counter(card), self.slot, bytes);
+    pub fn commit(self, card: Card, bytes: u64) {
+        protocol::commit(&self.counter(card), self.slot(), bytes);
     }
 
     /// The driver refused, or took less: these bytes of the reservation are not held.
     #[inline]
-    pub fn cancel(&self, card: Card, bytes: u64) {
-        protocol::cancel(&self.counter(card), self.slot, bytes);
+    pub fn cancel(self, card: Card, bytes: u64) {
+        protocol::cancel(&self.counter(card), self.slot(), bytes);
     }
 
     /// The driver gave more than was reserved: it is charged, whatever the quota says.
-    pub fn charge(&self, card: Card, bytes: u64) {
-        self.counter(card).add(self.slot, Word::Held, bytes);
+    pub fn charge(self, card: Card, bytes: u64) {
+        self.counter(card).add(self.slot(), Word::Held, bytes);
     }
 
     /// The driver took back what was charged.
     #[inline]
-    pub fn release(&self, card: Card, bytes: u64) {
-        protocol::release(&self.counter(card), self.slot, bytes);
+    pub fn release(self, card: Card, bytes: u64) {
+        protocol::release(&self.counter(card), self.slot(), bytes);
     }
 
     /// Bytes of the card that live processes hold, reservations included. Sweeps the dead first, where others hold something.
-    pub fn used(&self, card: Card) -> u64 {
+    pub fn used(self, card: Card) -> u64 {
         let mut counter = self.counter(card);
         let seen = counter.sum().held;
-        if seen == self.map.cell(card.0.into(), self.slot).held.load(SeqCst) || !counter.open_desk() {
+        if seen == self.map().cell(card.0.into(), self.slot()).held.load(SeqCst) || !counter.open_desk() {
             return seen;
         }
         for slot in 0..counter.slots() {
-            if slot != self.slot && counter.load(slot, Word::Held) != 0 {
+            if slot != self.slot() && counter.load(slot, Word::Held) != 0 {
                 counter.sweep(slot);
             }
         }
@@ -341,24 +383,67 @@ impl Ledger {
     }
 
     /// Bytes of the card that this process holds.
-    pub fn own(&self, card: Card) -> u64 {
-        self.map.cell(card.0.into(), self.slot).held.load(SeqCst)
+    pub fn own(self, card: Card) -> u64 {
+        self.map().cell(card.0.into(), self.slot()).held.load(SeqCst)
     }
 
     /// The counters of an entry point in this process; `row` below [`ROWS`].
     #[inline]
-    pub fn counters(&self, row: usize) -> &'static Counter {
-        // SAFETY: allocated when the slot was taken; the row is cut to the table.
-        unsafe { &*self.map.counters(self.slot).add(row % ROWS) }
+    pub fn counters(self, row: usize) -> &'static Counter {
+        // SAFETY: as for `Process::counter`.
+        unsafe { &*self.map().counters(self.slot()).add(row % ROWS) }
+    }
+
+    /// Whose it is.
+    #[inline]
+    pub fn process(self) -> &'static Process {
+        self.process
     }
 
     /// This process's slot.
-    pub fn slot(&self) -> usize {
-        self.slot
+    #[inline]
+    pub fn slot(self) -> usize {
+        self.process.slot.load(Relaxed) as usize
     }
 
     #[inline]
-    fn counter(&self, card: Card) -> CardCounter {
-        CardCounter::new(self.map, card.0.into(), self.process)
+    fn map(self) -> Map {
+        Map::from_address(self.process.base.load(Relaxed))
+    }
+
+    #[inline]
+    fn counter(self, card: Card) -> CardCounter {
+        CardCounter::new(self.map(), card.0.into(), self.process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::{LANES, Process};
+    use crate::sys::private::Private;
+
+    #[test]
+    fn lanes_are_for_one_thread_each() {
+        static PROCESS: Private<Process> = Private::new();
+        let process = PROCESS.get().unwrap();
+        let taken = Mutex::new(vec![process.lane()]);
+        // All at once, so that no thread begins where another has ended.
+        let barrier = std::sync::Barrier::new(LANES + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..=LANES {
+                scope.spawn(|| {
+                    let lane = process.lane();
+                    barrier.wait();
+                    assert_eq!(process.lane(), lane, "a thread keeps its lane");
+                    taken.lock().unwrap().push(lane);
+                });
+            }
+        });
+        let mut taken = taken.into_inner().unwrap();
+        assert_eq!(taken[0], process.lane());
+        taken.sort_unstable();
+        assert_eq!(taken, [None, None, Some(0), Some(1)]);
     }
 }

@@ -52,7 +52,7 @@ pub trait Shared {
     fn sum(&self) -> Sum {
         let mut adder = Adder::default();
         for slot in 0..self.slots() {
-            adder.add(|| self.load(slot, Word::Bid), || self.load(slot, Word::Held));
+            adder.add(|| [self.load(slot, Word::Bid)], || self.load(slot, Word::Held));
         }
         adder.sum()
     }
@@ -87,13 +87,21 @@ pub struct Adder {
 }
 
 impl Adder {
-    /// Reads and adds one slot's words: `Bid` before `Held`, see the head of this file.
+    /// Reads and adds one slot's words: `Bid`, in however many parts, before `Held`, see the head of this file.
     #[inline]
-    pub fn add(&mut self, bid: impl FnOnce() -> u64, held: impl FnOnce() -> u64) {
-        let (bids, carry) = self.sum.bids.overflowing_add(bid());
-        let (held, more) = self.sum.held.overflowing_add(held());
-        self.sum = Sum { bids, held };
-        self.carry |= carry | more;
+    pub fn add<const PARTS: usize>(&mut self, bids: impl FnOnce() -> [u64; PARTS], held: impl FnOnce() -> u64) {
+        for bid in bids() {
+            self.sum.bids = self.carrying(self.sum.bids, bid);
+        }
+        let held = held();
+        self.sum.held = self.carrying(self.sum.held, held);
+    }
+
+    #[inline]
+    fn carrying(&mut self, sum: u64, more: u64) -> u64 {
+        let (sum, carry) = sum.overflowing_add(more);
+        self.carry |= carry;
+        sum
     }
 
     /// The sum; more than any quota if it does not fit.
@@ -118,10 +126,16 @@ pub struct Full {
 /// `mine`: bytes in flight of the calling thread itself (an outer call that made this one); it is not waited for.
 #[inline]
 pub fn reserve<S: Shared>(shared: &mut S, me: usize, bytes: u64, quota: u64, mine: u64) -> Result<(), Full> {
-    if bytes == 0 || !shared.queueing() && bid(shared, me, bytes, quota, false).is_ok() {
+    if reserve_at_once(shared, me, bytes, quota) {
         return Ok(());
     }
     queue(shared, me, bytes, quota, mine)
+}
+
+/// The first half of [`reserve`], without waiting. `false`: nothing was reserved.
+#[inline]
+pub fn reserve_at_once<S: Shared>(shared: &S, me: usize, bytes: u64, quota: u64) -> bool {
+    bytes == 0 || !shared.queueing() && bid(shared, me, bytes, quota, false).is_ok()
 }
 
 /// The driver gave what was reserved: the reservation is now a charge.

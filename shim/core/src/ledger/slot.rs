@@ -114,7 +114,7 @@ fn clear(map: Map, slot: usize) {
     for card in (0..CARDS).take_while(|&card| map.card(card).state.load(Acquire) != 0) {
         let cell = map.cell(card, slot);
         let left = cell.held.load(SeqCst);
-        for word in [&cell.bid, &cell.held, &cell.flight] {
+        for word in cell.words() {
             if word.load(SeqCst) != 0 {
                 word.store(0, SeqCst);
             }

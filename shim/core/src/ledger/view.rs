@@ -105,7 +105,7 @@ impl View {
             return CellView::default();
         }
         let cell = self.map.cell(index, slot);
-        CellView { held: cell.held.load(SeqCst), flight: cell.flight.load(SeqCst) }
+        CellView { held: cell.held.load(SeqCst), flight: cell.in_flight() }
     }
 
     /// Calls, refusals and driver failures of an entry point in the process of a slot in use.
@@ -115,7 +115,7 @@ impl View {
         }
         // SAFETY: the counters of a slot that was taken exist in the file.
         let counter: &Counter = unsafe { &*self.map.counters(slot).add(row) };
-        (counter.calls.load(SeqCst), counter.refused.load(SeqCst), counter.failed.load(SeqCst))
+        (counter.calls(), counter.refused.load(SeqCst), counter.failed.load(SeqCst))
     }
 }
 

@@ -10,7 +10,9 @@ use core::fmt;
 use core::mem::offset_of;
 use std::time::{Duration, Instant};
 
-use vrocm_core::ledger::layout::{BASE, BLOCKS, Block, CARDS, CardRecord, Cell, Counter, Head, ROWS, SLOTS_PER_BLOCK, SlotRecord, TAKEN};
+use vrocm_core::ledger::layout::{
+    BASE, BLOCKS, Block, CARDS, CardRecord, Cell, Counter, Head, LANES, Lane, ROWS, SLOTS_PER_BLOCK, SlotRecord, TAKEN,
+};
 use vrocm_core::ledger::store;
 use vrocm_core::ledger::trouble::Trouble;
 use vrocm_core::sys::file::Fd;
@@ -195,14 +197,18 @@ impl Source {
             let cells = Part::read(&self.fd, base + offset_of!(Block, cells) + card * bytes, bytes)?;
             for slot in slots.iter_mut().skip(first) {
                 let at = slot.number % SLOTS_PER_BLOCK * size_of::<Cell>();
-                slot.cells.push((cells.u64(at + offset_of!(Cell, held)), cells.u64(at + offset_of!(Cell, flight))));
+                let lanes = (0..LANES).map(|lane| cells.u64(at + offset_of!(Cell, lanes) + lane * size_of::<Lane>() + offset_of!(Lane, flight)));
+                let flight = lanes.fold(cells.u64(at + offset_of!(Cell, flight)), u64::wrapping_add);
+                slot.cells.push((cells.u64(at + offset_of!(Cell, held)), flight));
             }
         }
         for slot in slots.iter_mut().skip(first) {
             let bytes = ROWS * size_of::<Counter>();
             let counters = Part::read(&self.fd, base + offset_of!(Block, counters) + slot.number % SLOTS_PER_BLOCK * bytes, bytes)?;
             for at in (0..ROWS).map(|row| row * size_of::<Counter>()) {
-                slot.counters.0 = slot.counters.0.saturating_add(counters.u64(at + offset_of!(Counter, calls)));
+                let lanes = (0..LANES).map(|lane| counters.u64(at + offset_of!(Counter, lanes) + lane * size_of::<u64>()));
+                let calls = lanes.fold(counters.u64(at + offset_of!(Counter, calls)), u64::wrapping_add);
+                slot.counters.0 = slot.counters.0.saturating_add(calls);
                 slot.counters.1 += u64::from(counters.u32(at + offset_of!(Counter, refused)));
                 slot.counters.2 += u64::from(counters.u32(at + offset_of!(Counter, failed)));
             }

@@ -73,7 +73,7 @@ pub fn take(call: &Call, want: Want, valid: bool, driver: impl FnOnce() -> Statu
     // Before the credit: what the runtime takes to find its devices is no part of this call.
     let Some(card) = card(call, want.device) else { return failed(call, driver()) };
     let Some(outer) = credit::begin() else { return driver() };
-    let Some(reserved) = reserve(call, &card, &want) else {
+    let Some(reserved) = reserve(call, card, &want) else {
         let _ = outer.end();
         call.refused();
         return OUT_OF_MEMORY;
@@ -84,8 +84,16 @@ pub fn take(call: &Call, want: Want, valid: bool, driver: impl FnOnce() -> Statu
         outer.expect_managed();
     }
     let status = driver();
-    let Left { reserved, fired, refused, managed } = outer.end();
-    let rest = unnoted.or(reserved);
+    let left = outer.end();
+    if status == SUCCESS && unnoted.is_none() && left.is_settled() {
+        return status;
+    }
+    end(call, &want, status, unnoted, &left, made)
+}
+
+/// What is left of a call when the driver has answered: charged here, or given back.
+fn end(call: &Call, want: &Want, status: Status, unnoted: Option<Reserved>, left: &Left, made: impl FnOnce() -> (*mut c_void, u64)) -> Status {
+    let (rest, managed, refused) = (unnoted.or_else(|| left.reserved()), left.managed(), left.refused);
     if status != SUCCESS {
         [rest, managed].into_iter().flatten().for_each(Reserved::cancel);
         return failed_beneath(call, status, refused);
@@ -97,7 +105,7 @@ pub fn take(call: &Call, want: Want, valid: bool, driver: impl FnOnce() -> Statu
         call.refused();
         return OUT_OF_MEMORY;
     }
-    settle(call, want.keep, address, bytes, rest, managed, fired);
+    settle(call, want.keep, address, bytes, rest, managed, left.fired);
     status
 }
 
@@ -139,9 +147,9 @@ fn settle(call: &Call, keep: Keep, address: *mut c_void, bytes: u64, rest: Optio
 pub fn within(call: &Call, driver: impl FnOnce() -> Status) -> Status {
     let Some(outer) = credit::begin() else { return driver() };
     let status = driver();
-    let Left { reserved, refused, .. } = outer.end();
-    reserved.into_iter().for_each(Reserved::cancel);
-    if status == SUCCESS { status } else { failed_beneath(call, status, refused) }
+    let left = outer.end();
+    left.reserved().into_iter().for_each(Reserved::cancel);
+    if status == SUCCESS { status } else { failed_beneath(call, status, left.refused) }
 }
 
 /// As [`within`]; managed memory that shows beneath meanwhile is charged to `owner`, which gives it back.
@@ -149,8 +157,9 @@ pub fn within_owned(call: &Call, driver: impl FnOnce() -> Status, owner: impl Fn
     let Some(outer) = credit::begin() else { return driver() };
     outer.expect_managed();
     let status = driver();
-    let Left { reserved, refused, managed, .. } = outer.end();
-    reserved.into_iter().for_each(Reserved::cancel);
+    let left = outer.end();
+    let managed = left.managed();
+    left.reserved().into_iter().for_each(Reserved::cancel);
     if status == SUCCESS {
         let owner = owner();
         if let Some(managed) = managed {
@@ -159,7 +168,7 @@ pub fn within_owned(call: &Call, driver: impl FnOnce() -> Status, owner: impl Fn
         return status;
     }
     managed.into_iter().for_each(Reserved::cancel);
-    failed_beneath(call, status, refused)
+    failed_beneath(call, status, left.refused)
 }
 
 /// Frees what was charged under an address or handle, if anything was.
@@ -185,7 +194,7 @@ fn kind_of(call: &Call) -> u8 {
     kind::HIP | call.runtime.index() << 4
 }
 
-fn card(call: &Call, device: Option<i32>) -> Option<Known> {
+fn card(call: &Call, device: Option<i32>) -> Option<&'static Known> {
     match device {
         Some(device) => cards::device(call, device),
         None => own::current_device(call).and_then(|device| cards::device(call, device)),

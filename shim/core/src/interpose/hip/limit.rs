@@ -25,7 +25,7 @@ pub unsafe fn set(call: &Call, real: Set, limit: i32, value: usize) -> Status {
         return admit::take(call, Want::here(Some(value as u64)), true, driver, nothing_yet);
     }
     match own::current_device(call).and_then(|device| cards::device(call, device)) {
-        Some(card) if !admit::is_nested() => raise(call, &card, limit, scratch(call, &card, limit, value as u64), driver),
+        Some(card) if !admit::is_nested() => raise(call, card, limit, scratch(call, card, limit, value as u64), driver),
         _ => driver(),
     }
 }

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 
 use super::abi::{AllocNodeParams, CAPTURE_NONE, GRAPH_RESERVED, GRAPH_USED, POOL_RESERVED, POOL_USED, SUCCESS, Status};
 use crate::interpose::Call;
+use crate::interpose::cards;
 use crate::interpose::runtimes::Helper;
 
 /// What a pool has taken from beneath, and what of that is handed out.
@@ -36,8 +37,13 @@ fn answer<T: Copy>(start: T, ask: impl FnOnce(*mut T) -> Status) -> Option<T> {
     (ask(&raw mut value) == SUCCESS).then_some(value)
 }
 
-/// The current device of the calling thread.
+/// The current device of the calling thread. Where there is only one, it is that.
+#[inline]
 pub(super) fn current_device(call: &Call) -> Option<i32> {
+    if cards::is_alone(call) { Some(0) } else { ask_current_device(call) }
+}
+
+fn ask_current_device(call: &Call) -> Option<i32> {
     let get = own!(call, GetDevice, fn(*mut i32))?;
     // SAFETY: it writes one number.
     answer(0, |place| unsafe { get(place) })

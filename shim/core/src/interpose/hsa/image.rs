@@ -129,7 +129,7 @@ pub unsafe fn reader_destroy(call: &Call, real: ReaderDestroy, reader: u64) -> u
 
 fn load(call: &Call, executable: u64, agent: u64, span: u64, run: impl FnOnce() -> u32) -> u32 {
     let Some(card) = cards::of_handle(call.runtime, agent).filter(|_| span != 0) else { return passed(call, run()) };
-    let Some(held) = Held::reserve(call, &card, span) else { return super::OUT_OF_RESOURCES };
+    let Some(held) = Held::reserve(call, card, span) else { return super::OUT_OF_RESOURCES };
     let status = run();
     if status == OK {
         let key = keys::executable(executable, held.card());

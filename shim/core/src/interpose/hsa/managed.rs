@@ -45,7 +45,7 @@ pub unsafe fn set(call: &Call, real: Set, address: *mut c_void, size: usize, att
     let gives = card(|attribute| matches!(attribute, PREFERRED_LOCATION | ACCESSIBLE | ACCESSIBLE_IN_PLACE));
     let bytes = pages(size as u64);
     if call.is_from_hip() {
-        return gives.map_or_else(|| passed(call, run()), |card| under_hip(call, &card, bytes, run));
+        return gives.map_or_else(|| passed(call, run()), |card| under_hip(call, card, bytes, run));
     }
     let key = keys::managed(address);
     let Some(card) = gives else {
@@ -58,7 +58,7 @@ pub unsafe fn set(call: &Call, real: Set, address: *mut c_void, size: usize, att
         return passed(call, run());
     }
     let before = shim::claim(key);
-    let Some(held) = Held::reserve(call, &card, bytes - before.as_ref().map_or(0, |claimed| claimed.entry.bytes)) else {
+    let Some(held) = Held::reserve(call, card, bytes - before.as_ref().map_or(0, |claimed| claimed.entry.bytes)) else {
         if let Some(before) = before {
             before.restore();
         }

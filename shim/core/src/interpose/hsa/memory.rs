@@ -28,17 +28,25 @@ pub fn pages(asked: u64) -> u64 {
 /// What an HSA call has to itself until the driver has answered: bytes of the HIP call above it, and bytes of its own.
 #[must_use = "held until the process ends"]
 pub struct Held {
+    card: u8,
     above: Option<Reserved>,
-    own: Reserved,
+    own: Option<Reserved>,
 }
 
 impl Held {
     /// Reserves `bytes`: those that the HIP call above has reserved first, then of the card. `None`: there is no room.
+    #[inline]
     pub fn reserve(call: &Call, card: &Known, bytes: u64) -> Option<Self> {
-        let above = shim::index(&card.of()).and_then(|index| credit::take(index, bytes));
+        match shim::index(&card.of()).and_then(|index| credit::take(index, bytes)) {
+            Some(above) if above.bytes() == bytes => Some(Self { card: above.card(), above: Some(above), own: None }),
+            above => Self::reserve_own(call, card, bytes, above),
+        }
+    }
+
+    fn reserve_own(call: &Call, card: &Known, bytes: u64, above: Option<Reserved>) -> Option<Self> {
         let (taken, mine) = above.as_ref().map_or((0, 0), |above| (above.bytes(), above.bytes() + credit::in_flight(above.card())));
         if let Ok(own) = shim::reserve(&card.of(), bytes.saturating_sub(taken), mine) {
-            return Some(Self { above, own });
+            return Some(Self { card: own.card(), above, own: Some(own) });
         }
         if let Some(above) = above {
             credit::give_back(above);
@@ -48,28 +56,36 @@ impl Held {
         None
     }
 
-    /// The driver has given what was asked for.
-    pub fn commit(self, key: Key, kind: u8) {
-        let mut all = self.own;
-        if let Some(above) = self.above {
-            all.join(above);
+    /// All of it as one reservation.
+    fn joined(self) -> Option<Reserved> {
+        match (self.above, self.own) {
+            (Some(mut above), Some(own)) => {
+                above.join(own);
+                Some(above)
+            }
+            (above, own) => above.or(own),
         }
-        let bytes = all.bytes();
-        all.commit(key, kind, bytes);
+    }
+
+    /// The driver has given what was asked for.
+    #[inline]
+    pub fn commit(self, key: Key, kind: u8) {
+        if let Some(all) = self.joined() {
+            let bytes = all.bytes();
+            all.commit(key, kind, bytes);
+        }
     }
 
     /// As [`Held::commit`], on top of what is charged under the key already.
     pub fn add(self, key: Key, kind: u8) {
-        let mut all = self.own;
-        if let Some(above) = self.above {
-            all.join(above);
+        if let Some(all) = self.joined() {
+            all.add(key, kind);
         }
-        all.add(key, kind);
     }
 
     /// The ledger's number of the card.
     pub fn card(&self) -> u8 {
-        self.own.card()
+        self.card
     }
 
     /// The driver has given nothing.
@@ -77,7 +93,9 @@ impl Held {
         if let Some(above) = self.above {
             credit::give_back(above);
         }
-        self.own.cancel();
+        if let Some(own) = self.own {
+            own.cancel();
+        }
     }
 }
 
@@ -130,7 +148,7 @@ pub unsafe fn pool_allocate(call: &Call, real: PoolAllocate, pool: u64, size: us
     // ROCr cuts nothing from blocks that has flags.
     let bytes = if flags == 0 { rounded(size as u64) } else { pages(size as u64) };
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, bytes, kind::POOL, run, || keys::pointer(unsafe { *pointer }))
+    charged(call, card, bytes, kind::POOL, run, || keys::pointer(unsafe { *pointer }))
 }
 
 /// `hsa_memory_allocate`; a region of a card is one of its pools.
@@ -143,7 +161,7 @@ pub unsafe fn region_allocate(call: &Call, real: RegionAllocate, region: u64, si
     let run = || unsafe { real(region, size, pointer) };
     let Some(card) = cards::of_handle(call.runtime, region) else { return passed(call, run()) };
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, rounded(size as u64), kind::POOL, run, || keys::pointer(unsafe { *pointer }))
+    charged(call, card, rounded(size as u64), kind::POOL, run, || keys::pointer(unsafe { *pointer }))
 }
 
 /// `hsa_amd_memory_pool_free`, `hsa_memory_free`: either frees what either gave.

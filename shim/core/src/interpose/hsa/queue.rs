@@ -53,7 +53,7 @@ pub unsafe fn create(
     let Some(card) = cards::of_handle(call.runtime, agent).filter(|_| scratch != 0) else { return passed(call, run()) };
     let bytes = scratch_of(scratch, card.units());
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, bytes, kind::QUEUE, run, || keys::queue(unsafe { *queue }))
+    charged(call, card, bytes, kind::QUEUE, run, || keys::queue(unsafe { *queue }))
 }
 
 /// `hsa_soft_queue_create`: the ring lies in the region that the caller names.
@@ -78,7 +78,7 @@ pub unsafe fn soft_create(
     // The ring, and a page for the queue itself.
     let bytes = super::memory::rounded(u64::from(size) * PACKET) + super::memory::PAGE;
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, bytes, kind::QUEUE, run, || keys::queue(unsafe { *queue }))
+    charged(call, card, bytes, kind::QUEUE, run, || keys::queue(unsafe { *queue }))
 }
 
 /// `hsa_queue_destroy`
@@ -118,7 +118,7 @@ pub unsafe fn sampling_create(
     let run = || unsafe { real(agent, method, units, interval, latency, buffer, ready, data, session) };
     let Some(card) = cards::of_handle(call.runtime, agent) else { return passed(call, run()) };
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, trap_buffers(buffer), kind::QUEUE, run, || keys::sampling(unsafe { *session }))
+    charged(call, card, trap_buffers(buffer), kind::QUEUE, run, || keys::sampling(unsafe { *session }))
 }
 
 /// `hsa_ven_amd_pcs_create_from_id`
@@ -145,7 +145,7 @@ pub unsafe fn sampling_create_from_id(
     let run = || unsafe { real(id, agent, method, units, interval, latency, buffer, ready, data, session) };
     let Some(card) = cards::of_handle(call.runtime, agent) else { return passed(call, run()) };
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, trap_buffers(buffer), kind::QUEUE, run, || keys::sampling(unsafe { *session }))
+    charged(call, card, trap_buffers(buffer), kind::QUEUE, run, || keys::sampling(unsafe { *session }))
 }
 
 /// `hsa_ven_amd_pcs_destroy`

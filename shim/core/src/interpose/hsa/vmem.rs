@@ -29,7 +29,7 @@ pub unsafe fn create(call: &Call, real: Create, pool: u64, size: usize, kind: u3
     let run = || unsafe { real(pool, size, kind, flags, handle) };
     let Some(card) = cards::of_handle(call.runtime, pool) else { return passed(call, run()) };
     // SAFETY: the runtime has succeeded, so there was room for its answer.
-    charged(call, &card, pages(size as u64), kind::PHYSICAL, run, || keys::handle(unsafe { *handle }))
+    charged(call, card, pages(size as u64), kind::PHYSICAL, run, || keys::handle(unsafe { *handle }))
 }
 
 /// `hsa_amd_vmem_handle_release`
