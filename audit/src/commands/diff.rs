@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use super::coverage::{families, today};
 use super::libraries::{self, Library};
 use super::{Result, deliver, evidence, inputs};
+use crate::archive;
 use crate::cli;
 use crate::coverage::{self, Context, Runtime, Shim};
 use crate::diff::manifests::{Sort, Tree};
@@ -72,11 +73,11 @@ fn side<'a>(path: &Path, families: &'a [Family]) -> Result<Side<'a>> {
         }
         return read(inputs::expand(&[path.to_path_buf()], &prefixes)?.into_iter().map(Library::File).collect(), families);
     }
-    if libraries::is_package(path) {
+    if archive::is_package(path) {
         return read(unpacked(path, &prefixes)?, families);
     }
-    let head = crate::archive::head(path)?;
-    if head.starts_with(crate::archive::ELF_MAGIC) {
+    let head = archive::head(path)?;
+    if head.starts_with(archive::ELF_MAGIC) {
         return library(Library::File(path.to_path_buf()), families);
     }
     let text = inputs::read_text(path)?;
