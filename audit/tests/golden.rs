@@ -171,6 +171,7 @@ fn explanations() {
             ("explain-word", &["explain", "generic-only"], 0),
             ("explain-class", &["explain", "proc-address"], 0),
             ("explain-export", &["explain", "hipMemPoolTrimTo"], 0),
+            ("explain-held", &["explain", "hipGetDriverEntryPoint"], 0),
             ("explain-other", &["explain", "hipInit"], 0),
             ("explain-refused", &["explain", "hipFry"], 2),
         ],

@@ -148,12 +148,11 @@ fn fix(name: &str, family: &Family, judgement: &Judgement, table: &ClassTable) -
     let family = family.name();
     let mut text = String::new();
     if let Some(row) = InterposedList::own()?.row(name) {
-        text += &format!("  held       libvrocm.so interposes it: {}\n", row.action.map_or("no action", Action::word));
-        text += "  fix        for another shim\n";
+        text += &format!("  fix        libvrocm.so interposes it: {}\n", row.action.map_or("no action", Action::word));
     } else {
         let beneath = if below { "; coverage --shim says whether its layer beneath covers it" } else { "" };
-        text += &format!("  held       libvrocm.so does not interpose it{beneath}\n");
-        text += "  fix        a row for libvrocm.so (shim/core/src/interpose/rows.rs), its arguments as the runtime's header has them:\n";
+        text += &format!("  fix        libvrocm.so does not interpose it{beneath}\n");
+        text += "             a row for libvrocm.so (shim/core/src/interpose/rows.rs), its arguments as the runtime's header has them:\n";
         text += &format!("               {} {name}(/* arguments */) -> /* result */: {} = {family}::/* body */;\n", capital(family), variant(action));
     }
     text += &format!(
