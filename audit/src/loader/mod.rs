@@ -72,7 +72,7 @@ pub struct Request {
     pub preloads: Vec<String>,
     /// The CPU, where it is known; otherwise every kind of CPU counts.
     pub cpu: Option<Cpu>,
-    /// Loader that is given the file, as `ldd` does with a library: `ld.so --list FILE`. The command is then a path and is not executed itself.
+    /// Loader that is given the file, as `ldd` does with a library: `ld.so FILE`. The command is then a path and is not executed itself.
     pub interpreter: Option<String>,
     /// Bounds of the work.
     pub limits: Limits,
