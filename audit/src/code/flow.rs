@@ -187,7 +187,9 @@ impl<'a> Flow<'a> {
                     FlowControl::Call | FlowControl::IndirectCall => {
                         *found.entry(instruction.ip()).or_default() |= state.leaving(false);
                         state.general &= KEPT;
-                        (0..16).filter(|number| KEPT & (1 << number) == 0).for_each(|number| state.addresses[number] = None);
+                        for (number, address) in state.addresses.iter_mut().enumerate() {
+                            *address = address.filter(|_| KEPT & (1 << number) != 0);
+                        }
                         state.vector = 0;
                     }
                     FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch if near => {
@@ -208,7 +210,9 @@ impl<'a> Flow<'a> {
                     FlowControl::IndirectBranch => {
                         *found.entry(instruction.ip()).or_default() |= state.leaving(true);
                         if !instruction.is_ip_rel_memory_operand() {
-                            cases.iter().for_each(|&to| onward(to, &state, &mut open));
+                            for &to in &cases {
+                                onward(to, &state, &mut open);
+                            }
                         }
                         break;
                     }

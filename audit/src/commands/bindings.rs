@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 use anyhow::bail;
 
-use super::{Result, coverage, deliver, inputs, is_own_shim, parallel};
+use super::{Result, coverage, deliver, inputs, is_own_shim};
 use crate::bindings::{self, Context, Named, Role, Unseen, Verdict};
 use crate::cli::Bindings;
 use crate::consumers::{self, Auditor, checks as consumer};
@@ -16,6 +16,7 @@ use crate::finding::Finding;
 use crate::loader::shim::Shim;
 use crate::loader::{self, Linking, Object, Request, Resolution};
 use crate::manifest::{Acceptances, ClassTable, Family, InterposedList};
+use crate::parallel;
 use crate::report::{Report, Subjects};
 
 /// Functions with which an object looks names up; a shim that answers them has to be the one that is asked.
