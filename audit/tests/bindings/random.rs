@@ -170,9 +170,9 @@ fn random_libraries() {
             let here = ours(&resolution, &environment).unwrap_or_else(|error| panic!("seed {case}: {error}"));
             let Some(said) = traced(&program, &environment) else {
                 if here.ends {
-                    ended += 1
+                    ended += 1;
                 } else {
-                    refused += 1
+                    refused += 1;
                 }
                 continue;
             };
