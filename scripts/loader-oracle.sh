@@ -14,7 +14,7 @@ trap 'rm -f "$log" "$log.page"' EXIT
 cargo test --locked -p vrocm-audit --test loader -- --nocapture \
     of_this_machine random_layouts a_hundred_objects | tee "$log"
 cargo test --locked -p vrocm-audit --test bindings -- --nocapture the_programs_of_this_machine random_libraries | tee -a "$log"
-figures=$(grep -E '^[0-9]+ (programs|libraries|objects|references)|^glibc ' "$log" | sort -u)
+figures=$(grep -E '^[0-9]+ (programs|libraries|objects)|^glibc ' "$log" | sort -u)
 {
     sed '/<!-- figures -->/q' "$page"
     # shellcheck disable=SC2016  # the backquotes are Markdown

@@ -48,6 +48,7 @@ fn the_real_runtime_binds_as_we_say() {
             let ours = oracle::ours(&resolution, &environment).unwrap();
             let different = oracle::differences(&said.lines, &ours);
             println!("{} with {preload:?}: {} bindings, {} unclear", runtime.version, said.lines.len(), ours.unclear.len());
+            assert!(!said.unmet && !ours.ends && ours.unmet.is_empty(), "{}: {:?}", runtime.version, ours.unmet);
             assert!(different.is_empty(), "{}: {} differ: {:?}", runtime.version, different.len(), &different[..different.len().min(5)]);
 
             let variable = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());

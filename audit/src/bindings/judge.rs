@@ -52,7 +52,8 @@ pub(super) fn set(objects: &[Object], rules: Rules, dropped: &[Failure], context
         let (from, of) = (process.path(unmet.from), process.path(unmet.of));
         format!("{from}: requires version {} of {of}, which has no such version: the process would not start", unmet.version)
     };
-    let unmet = process.scope.unmet().into_iter().map(describe).collect();
+    let mut unmet: Vec<String> = process.scope.unmet().into_iter().map(describe).collect();
+    unmet.extend(bound.iter().filter_map(|(reference, outcome)| ends(&process, reference, outcome)));
     let loaded = |(at, object): (usize, &Object)| Loaded {
         path: object.path.clone(),
         soname: object.soname.clone(),
@@ -64,19 +65,48 @@ pub(super) fn set(objects: &[Object], rules: Rules, dropped: &[Failure], context
     Ok(Judged { objects: objects.iter().enumerate().map(loaded).collect(), bindings, lookups, unmet })
 }
 
-/// Where another set of objects gives a reference another definition, nobody can say which it gets.
-pub(super) fn agree(bindings: &mut [Binding], other: &[Binding]) {
+/// What ends the process at a reference.
+fn ends(process: &Process<'_>, reference: &Reference, outcome: &Outcome) -> Option<String> {
+    let Outcome::Ends(object) = outcome else { return None };
+    let (from, of) = (process.path(reference.from), process.path(*object));
+    let node = reference.version.as_deref().unwrap_or_default();
+    Some(format!("{from}: asks {of} for {}@{node}, and that file has no versions: glibc before 2.44 stops with an assertion", reference.name))
+}
+
+/// Takes up what another set of objects, that of another CPU, makes of the references: a verdict needs both.
+pub(super) fn agree(bindings: &mut Vec<Binding>, other: Vec<Binding>) {
     let key = |binding: &Binding| (binding.from.clone(), binding.symbol.clone(), binding.version.clone());
-    let others: BTreeMap<_, &Binding> = other.iter().map(|binding| (key(binding), binding)).collect();
-    for binding in bindings {
-        match others.get(&key(binding)) {
-            Some(same) if same.to == binding.to && same.verdict == binding.verdict => {}
-            other => {
-                let there = other.and_then(|other| other.to.as_deref()).unwrap_or("nothing");
-                binding.reason = format!("on another CPU it gets {there}");
-                (binding.verdict, binding.check) = (Verdict::Unknown, Some(checks::UNCLEAR.id));
+    let mut others: BTreeMap<_, Binding> = other.into_iter().map(|binding| (key(&binding), binding)).collect();
+    for binding in bindings.iter_mut() {
+        match others.remove(&key(binding)) {
+            Some(same) if same.verdict == binding.verdict && same.to == binding.to => {}
+            Some(other) => {
+                let there = other.to.as_deref().unwrap_or("nothing");
+                let same = other.verdict == binding.verdict;
+                binding.reason = format!("{}; on another CPU it gets {there}", binding.reason);
+                if !same {
+                    unclear(binding);
+                }
             }
+            None => only_here(binding),
         }
+    }
+    // Objects that only the other set has.
+    for mut binding in others.into_values() {
+        only_here(&mut binding);
+        bindings.push(binding);
+    }
+}
+
+fn unclear(binding: &mut Binding) {
+    (binding.verdict, binding.check) = (Verdict::Unknown, Some(checks::UNCLEAR.id));
+}
+
+/// An object that only some CPUs load slips on these alone.
+fn only_here(binding: &mut Binding) {
+    if binding.verdict == Verdict::Slips {
+        binding.reason = format!("{}, on some CPUs", binding.reason);
+        unclear(binding);
     }
 }
 
@@ -129,7 +159,7 @@ impl Judge<'_, '_> {
         let must = must(family, &reference.name, context.table);
         let target = match outcome {
             Outcome::Bound(definition) => process.scope.behind(*definition),
-            Outcome::Nothing | Outcome::Unclear(_) => None,
+            Outcome::Nothing | Outcome::Ends(_) | Outcome::Unclear(_) => None,
         };
         let said = match (outcome, target) {
             (_, Some(target)) => self.judge(reference, target.object, index, judged.map(|judged| judged.class)),
@@ -137,6 +167,7 @@ impl Judge<'_, '_> {
                 let paths: Vec<&str> = objects.iter().map(|&object| process.path(object)).collect();
                 Said { verdict: Verdict::Unknown, check: Some(&checks::UNCLEAR), reason: format!("it gets one of {}", paths.join(" and ")) }
             }
+            (Outcome::Ends(object), None) => said(Verdict::Unknown, format!("its version is asked of {}, which has none", process.path(*object))),
             _ if reference.weak => said(Verdict::NotNeeded, "nothing defines it: a weak reference, 0 at run time"),
             _ => Said { verdict: Verdict::Unknown, check: Some(&checks::UNDEFINED), reason: "no object of the process defines it".into() },
         };

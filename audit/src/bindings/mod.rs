@@ -216,7 +216,9 @@ pub fn audit(command: &str, resolution: &Resolution, variable: &dyn Fn(&str) -> 
     let mut judged = judge::set(first, rules, &resolution.dropped, context)?;
     for other in sets {
         let other = judge::set(other, rules, &resolution.dropped, context)?;
-        judge::agree(&mut judged.bindings, &other.bindings);
+        judge::agree(&mut judged.bindings, other.bindings);
+        judged.unmet.extend(other.unmet);
+        judged.lookups.extend(other.lookups);
     }
     judge::doubt(&mut judged.bindings, &resolution.unknowns);
     let mut subject = Subject {

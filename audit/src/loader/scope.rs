@@ -69,6 +69,8 @@ pub enum Outcome {
     Bound(Definition),
     /// None: a weak reference is 0 then, for another one the process ends, at its start or at the first call.
     Nothing,
+    /// None, and the process ends: this object has no versions, and the reference asks it for one.
+    Ends(usize),
     /// One of these objects' definitions; which one depends on the loader's version or on the order of relocation.
     Unclear(Vec<usize>),
 }
@@ -91,13 +93,17 @@ pub struct Rules {
     pub weak_gives_way: bool,
     /// glibc before 2.36 treats a protected object that the program has a copy of in a way of its own.
     pub protected_copies: bool,
+    /// A version that is asked of a file without any is the end of the process (an assertion of `check_match`; measured on 2.31 and 2.36, gone in 2.44,
+    /// not measured between them).
+    pub unversioned_ends: bool,
 }
 
 impl Rules {
     /// Those of a loader, with an environment.
     pub fn of(interpreter: Option<&Interpreter>, variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let version = interpreter.and_then(|interpreter| interpreter.version);
-        Self { weak_gives_way: variable("LD_DYNAMIC_WEAK").is_some(), protected_copies: version.is_none_or(|version| version < (2, 36)) }
+        let before = |limit| version.is_none_or(|version| version < limit);
+        Self { weak_gives_way: variable("LD_DYNAMIC_WEAK").is_some(), protected_copies: before((2, 36)), unversioned_ends: before((2, 44)) }
     }
 }
 
@@ -200,6 +206,11 @@ impl<'f> Scope<'f> {
         let from = reference.from;
         let ask = Ask { from, name: &reference.name, version: reference.version.as_deref(), purpose: reference.purpose };
         let Some(found) = self.look_up(ask) else { return Outcome::Nothing };
+        let there = &self.members[found.object];
+        let asked = ask.version.and(reference.file.as_deref()).is_some_and(|file| there.is_called(file));
+        if self.rules.unversioned_ends && asked && !there.image.dynamic.has(elf::DT_VERSYM) {
+            return Outcome::Ends(found.object);
+        }
         let own = self.members[from].table.get(reference.symbol);
         let protected = own.filter(|own| own.place != Place::Undefined && own.visibility == Visibility::Protected && found.object != from);
         let Some(own) = protected else { return Outcome::Bound(found) };

@@ -228,6 +228,32 @@ fn what_cannot_be_known_is_not_called_held() {
 }
 
 #[test]
+fn what_the_cpu_decides_needs_both_answers() {
+    let stage = Stage::new();
+    let user = |folder: &str, calls: &str| {
+        let dir = stage.dir.join(folder);
+        std::fs::create_dir_all(&dir).expect("made");
+        let source = format!("int {calls}(void); int f(void){{return {calls}();}}");
+        library(
+            &dir,
+            &source,
+            "libuser.so",
+            None,
+            &["-Wl,-soname,libuser.so", &stage.path("libamdhip64.so.7"), "-Wl,-rpath,$ORIGIN/..:$ORIGIN/../../.."],
+        );
+    };
+    user("u", "hipGetDeviceCount");
+    user("u/glibc-hwcaps/x86-64-v3", "hipMalloc");
+    stage.program("int f(void); int main(void){return f();}", &["u/libuser.so", "-Wl,--allow-shlib-undefined", "-Wl,-rpath,$ORIGIN/u"]);
+    let bare = stage.ask(None, &[]);
+    let (verdict, _, reason) = binding(&bare, "x86-64-v3/libuser.so", "hipMalloc");
+    assert!(verdict == "unknown" && reason.ends_with("on some CPUs") && has(&bare, "binding-unclear", "hipMalloc"), "{verdict} {reason}");
+    let held = stage.ask(Some("libshim.so"), &[]);
+    assert_eq!(binding(&held, "x86-64-v3/libuser.so", "hipMalloc").0, "held");
+    assert_eq!(held.report["findings"], serde_json::json!([]));
+}
+
+#[test]
 fn no_audit_is_no_pass() {
     let stage = Stage::new();
     let status = |arguments: &[&str]| {

@@ -349,6 +349,17 @@ fn a_missing_version_stops_the_loader() {
     let flags = ["-nostdlib", "-Wl,-soname,a.so"];
     library(&dir, "int f(void){return 1;}", "a.so", Some("V1 { f; };"), &flags);
     let program = compile(&dir, PROGRAM, "program", &["-nostdlib", "-pie", "-fPIE", "-Wl,-rpath,$ORIGIN", "./a.so"]);
+    // Without any version it is an assertion that ends the process, as is measured up to 2.36; who is preloaded answers before.
+    library(&dir, "int f(void){return 1;}", "a.so", None, &flags);
+    library(&dir, "int f(void){return 2;}", "pre.so", None, &["-nostdlib"]);
+    for (preload, ends) in [(None, true), (Some(("LD_PRELOAD".to_string(), dir.join("pre.so").display().to_string())), false)] {
+        let environment: Vec<_> = preload.into_iter().collect();
+        let resolution = resolve(&program, &environment, &dir).expect("a program");
+        if resolution.interpreter.as_ref().and_then(|interpreter| interpreter.version).is_some_and(|version| version <= (2, 36)) {
+            assert_eq!(ours(&resolution, &environment).expect("readable").ends, ends);
+            assert_eq!(traced(&program, &environment).is_none(), ends, "the loader");
+        }
+    }
     for (map, stops) in [(Some("V2 { f; };"), true), (Some("V1 { f; }; V2 { };"), false)] {
         library(&dir, "int f(void){return 1;}", "a.so", map, &flags);
         let resolution = resolve(&program, &[], &dir).expect("a program");

@@ -50,6 +50,8 @@ pub struct Ours {
     /// Without an answer: the objects one of which it is.
     pub unclear: BTreeMap<(String, String, Option<String>), Vec<String>>,
     pub unmet: Vec<Unmet>,
+    /// A version is asked of a file without any: the loader stops with an assertion.
+    pub ends: bool,
 }
 
 /// Binds every symbol.
@@ -59,7 +61,7 @@ pub fn ours(resolution: &Resolution, environment: &[(String, String)]) -> Result
     let images = scope::open(&resolution.objects).map_err(|error| error.to_string())?;
     let scope = Scope::new(&resolution.objects, &images, rules, &|_, _, _| true).map_err(|error| error.to_string())?;
     let path = |object: usize| resolution.objects[object].path.clone();
-    let mut found = Ours { lines: BTreeSet::new(), unclear: BTreeMap::new(), unmet: scope.unmet() };
+    let mut found = Ours { lines: BTreeSet::new(), unclear: BTreeMap::new(), unmet: scope.unmet(), ends: false };
     for (reference, outcome) in scope.bind() {
         // The loader relocates itself before anything is there to be asked, and not at all where it only traces.
         if resolution.objects[reference.from].how == How::Interpreter {
@@ -69,6 +71,7 @@ pub fn ours(resolution: &Resolution, environment: &[(String, String)]) -> Result
         match outcome {
             Outcome::Bound(definition) => drop(found.lines.insert((from, path(definition.object), name, version))),
             Outcome::Unclear(objects) => drop(found.unclear.insert((from, name, version), objects.into_iter().map(path).collect())),
+            Outcome::Ends(_) => found.ends = true,
             Outcome::Nothing => {}
         }
     }
