@@ -5,7 +5,7 @@
 
 One library is built for it, with `--cfg vrocm_mutants`: each entry point asks first whether it is the one that is left out, and then only calls the runtime's
 own function, counting the call. A name written into a copy of that file makes the mutant. The shipped library has none of this. The suites run in the order
-given, the quick ones first, until one fails. Guards of the ledger are the list in `shim/core/mutants/`.
+given, the quick ones first, until one fails; SUITE:PART runs the tests whose names have that part. Guards of the ledger are the list in `shim/core/mutants/`.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ["shim_alone", "shim_hsa", "shim_cards", "shim_says", "shim_lookup", "shim_doors", "shim_paths"]
@@ -35,11 +36,12 @@ def programs(suites):
     return {line["target"]["name"]: line["executable"] for line in made if line.get("executable") and line["target"]["name"] in suites}
 
 
-def failure(program, library):
+def failure(tests, suite, library):
     """The first test that fails under a library; a suite that takes too long fails as well."""
     made = dict(os.environ, VROCM_SHIM_UNDER_TEST=str(library), CARGO_MANIFEST_DIR=str(ROOT / "tests"))
     try:
-        run = subprocess.run([program, "--test-threads", "2"], cwd=ROOT / "tests", env=made, capture_output=True, text=True, timeout=900)
+        name, _, part = suite.partition(":")
+        run = subprocess.run([tests[name], "--test-threads", "2", *part.split()], cwd=ROOT / "tests", env=made, capture_output=True, text=True, timeout=900)
     except subprocess.TimeoutExpired:
         return "(no end)"
     failed = re.search(r"^test (\S+) \.\.\. FAILED", run.stdout, re.M)
@@ -59,11 +61,12 @@ def main():
     image, suites = build(), options.suites.split(",")
     if image.count(MARK) != 1:
         sys.exit(f"the library has the mark {image.count(MARK)} times")
-    tests = programs(suites)
-    copy = ROOT / "target/mutants/libvrocm.so"
+    tests = programs(sorted({suite.partition(":")[0] for suite in suites}))
+    folder = tempfile.TemporaryDirectory(dir=ROOT / "target/mutants")
+    copy = pathlib.Path(folder.name) / "libvrocm.so"
     copy.write_bytes(image)
     for suite in suites:
-        failed = failure(tests[suite], copy)
+        failed = failure(tests, suite, copy)
         if failed:
             sys.exit(f"{suite} fails without a mutant: {failed}")
     survivors = []
@@ -71,7 +74,7 @@ def main():
     for row in options.names or rows:
         at = image.index(MARK) + len(MARK)
         copy.write_bytes(image[:at] + row.encode() + b"\0" + image[at + len(row) + 1 :])
-        found = next(((suite, failed) for suite in suites if (failed := failure(tests[suite], copy))), None)
+        found = next(((suite, failed) for suite in suites if (failed := failure(tests, suite, copy))), None)
         print(f"| {row} | {found[0]} | {found[1]} |" if found else f"| {row} | SURVIVED | |", flush=True)
         survivors += [] if found else [row]
     print(f"\n{len(survivors)} of {len(options.names or rows)} survived: {', '.join(survivors)}" if survivors else "\nnone survived")
