@@ -13,7 +13,6 @@ use crate::evidence::{self, Registry, Subject, Verdict, checks, named};
 use crate::finding::Finding;
 use crate::gfx;
 use crate::gfx::identity::Identity;
-use crate::gfx::names::{Names, Part};
 use crate::manifest::{ClassTable, Family};
 use crate::report::{Report, Subjects};
 
@@ -60,17 +59,16 @@ fn with_names(subject: &mut Subject, path: &Path, asked: Option<&Path>, findings
 
 /// The registry of GPUs with its cross-check: the code objects inside the file are built for the same targets.
 fn registry(image: &Elf, subject: &mut Subject) -> Result<()> {
-    let library = gfx::scan(image)?;
+    let mut library = gfx::scan(image)?;
     if library.registry.is_none() || library.identity != Identity::Rocr {
         return Ok(());
     }
-    let mut names = Names::default();
-    names.read(image, Part::Data)?;
+    let code_objects = library.code_objects(image)?.iter().map(ToString::to_string).collect();
     let registry = Registry {
         targets: library.targets.iter().map(|target| target.id.clone()).collect(),
         generics: library.generics,
         mentioned_only: library.mentioned_only,
-        code_objects: names.code_objects.iter().map(ToString::to_string).collect(),
+        code_objects,
     };
     subject.self_checks.push(registry.check());
     subject.registry = Some(registry);

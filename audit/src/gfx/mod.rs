@@ -176,6 +176,15 @@ impl Library {
         Ok(answer)
     }
 
+    /// Targets that the code objects inside `image`, the file that was scanned, are built for: a list of the same build, kept apart from the registry.
+    pub fn code_objects(&mut self, image: &Elf) -> Result<&BTreeSet<Triple>, ScanError> {
+        bounded(image)?;
+        if let Some(at) = self.unread.iter().position(|&part| part == Part::Data) {
+            self.names.read(image, self.unread.remove(at))?;
+        }
+        Ok(&self.names.code_objects)
+    }
+
     /// The soname, or the file's name: what a sentence calls the library.
     pub fn short_name(&self) -> &str {
         self.soname.as_deref().unwrap_or(&self.file)

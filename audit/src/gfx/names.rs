@@ -92,7 +92,7 @@ impl Part {
 
 impl Names {
     /// Adds the names of one part of a file.
-    pub fn read(&mut self, image: &Elf, part: Part) -> Result<()> {
+    pub(super) fn read(&mut self, image: &Elf, part: Part) -> Result<()> {
         let (tag, build_tag) = (memmem::Finder::new(TAG), memmem::Finder::new(BUILD_ID_TAG));
         let wanted = |segment: &Segment| Part::of(segment) == part;
         sweep::segments(image, wanted, |chunk| {

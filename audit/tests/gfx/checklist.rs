@@ -62,7 +62,7 @@ fn s10_the_bytes_that_are_judged_are_those_that_were_opened() {
 }
 
 /// Public functions of `gfx` that read a file: each of them is asked below.
-const READERS: [&str; 5] = ["answer", "audit", "scan", "scan_for", "versions"];
+const READERS: [&str; 6] = ["answer", "audit", "code_objects", "scan", "scan_for", "versions"];
 
 #[test]
 fn s11_no_public_function_reads_a_file_that_is_too_large() {
@@ -80,6 +80,7 @@ fn s11_no_public_function_reads_a_file_that_is_too_large() {
     refused("scan", gfx::scan(&large).err().map(|error| error.to_string()));
     refused("scan_for", gfx::scan_for(&large, name()).err().map(|error| error.to_string()));
     refused("answer", scanned.answer(&large, name()).err().map(|error| error.to_string()));
+    refused("code_objects", scanned.code_objects(&large).err().map(|error| error.to_string()));
     refused("audit", audit::audit(&large, Some(name()), &mut Vec::new()).err().map(|error| error.to_string()));
     let registry = scanned.registry.as_ref().expect("a registry");
     refused("versions", doubts::versions(&large, registry).err().map(|error| error.to_string()));

@@ -59,7 +59,7 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
     let alarmed = |export: &&Export| export.alarm.is_some() && matches!(export.verdict, Verdict::NothingSeen | Verdict::Unknown);
     let alarmed: Vec<String> = subject.exports.iter().filter(alarmed).map(|export| export.name.clone()).collect();
     if !alarmed.is_empty() {
-        writeln!(out, "  look at   {} more that share a function with the seeds close by: no proof", plural(alarmed.len(), "export"))?;
+        writeln!(out, "  look at   {} with a function close by that seeds have close by, too: no proof", plural(alarmed.len(), "other export"))?;
         write_columns(&alarmed, out)?;
     }
     for verdict in Verdict::ALL {
