@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         return worker(role, path);
     }
     let only = arguments.get(1).filter(|argument| !argument.starts_with('-'));
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 11] = [
         ("a_quota_that_changes_hands_is_never_seen_twice", handover),
         ("a_consistent_snapshot_never_mixes_two_instants", snapshots_under_load),
         ("passes_that_differ_are_not_called_consistent", single_passes_mix),
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         ("exit_statuses", statuses),
         ("the_default_path_is_the_shims", default_path),
         ("a_line_for_each_change_in_a_pipe", watch_in_a_pipe),
+        ("a_terminal_is_redrawn", watch_on_a_terminal),
         ("what_prometheus_reads", prometheus),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only.as_str()))) {
@@ -253,7 +254,8 @@ fn statuses(folder: &Path) {
     drop(start("hold", &path));
     let good = std::fs::read(&path).expect("a file");
     let mut newer = good.clone();
-    newer[8] = 2;
+    newer[8] += 1;
+    let version = format!("version {}", newer[8]);
     let mut counts = good.clone();
     counts[64] = 0xff;
     for (path, status, says) in [
@@ -263,7 +265,7 @@ fn statuses(folder: &Path) {
         (folder.to_path_buf(), 2, "not a regular file"),
         (file("empty", b""), 2, "too few for a ledger"),
         (file("foreign", &[7; 100]), 2, "not a ledger"),
-        (file("newer", &newer), 2, "version 2"),
+        (file("newer", &newer), 2, version.as_str()),
         (file("counts", &counts), 2, "damaged"),
         (file("cut", &good[..20_000]), 2, "too few"),
     ] {
@@ -330,6 +332,28 @@ fn watch_in_a_pipe(folder: &Path) {
     assert_eq!(child.wait().expect("ended").code(), Some(0));
     let quiet = text(&monitor(&["--watch", "--count", "3", "--interval", "0.01", path.to_str().expect("UTF-8")]).stdout);
     assert_eq!(quiet.lines().count(), 2, "without a change there is no line: {quiet}");
+}
+
+/// A real terminal, as `script` of util-linux makes one.
+fn watch_on_a_terminal(folder: &Path) {
+    let path = folder.join("ledger");
+    let _worker = start("hold", &path);
+    let watch = |options: &str| {
+        let command = format!("{PROGRAM} --watch --count 3 --interval 0.01 {options} {}", path.display());
+        let done = Command::new("script").args(["-qec", &command, "/dev/null"]).env_remove("NO_COLOR").stdin(Stdio::null()).output();
+        done.map(|done| (done.status.code(), text(&done.stdout)))
+    };
+    let Ok((status, shown)) = watch("") else {
+        println!("not tested: the terminal; script (util-linux) is not installed");
+        return;
+    };
+    // One picture a look, each on an emptied screen, whole, and in colour.
+    let pictures: Vec<&str> = shown.split("\x1b[H\x1b[2J").skip(1).collect();
+    assert_eq!((status, pictures.len()), (Some(0), 3), "{shown}");
+    assert!(pictures.iter().all(|picture| picture.contains("0000:c3:00.0") && picture.contains("\x1b[")), "{shown}");
+    // What a program reads is one object a line, there as in a pipe.
+    let (_, lines) = watch("--format json").expect("as before");
+    assert!(!lines.contains('\x1b') && lines.lines().all(|line| line.starts_with('{')), "{lines}");
 }
 
 fn prometheus(folder: &Path) {
