@@ -64,6 +64,10 @@ jobs = [
         ("ripgrep: 39 right, 6 wrong", "rg -a -o 'gfx[0-9a-f]{3,}\\b' $HSA | sort -u"),
         ("strings | grep", "strings $HSA | grep -oE 'gfx[0-9a-f]+' | sort -u"),
     ]),
+    ("machine code of HIP 7.2.4, a million instructions", [
+        ("vrocm-audit evidence", "$AUDIT evidence $HIP"),
+        ("objdump -d (decodes only)", "objdump -d $HIP"),
+    ]),
     ("targets of HIP 7.2.4", [
         ("gfx-scan", "$SCAN $HIP"),
         ("grep", "LC_ALL=C grep -aoE 'gfx[0-9a-f]+' $HIP | sort -u"),

@@ -1,6 +1,6 @@
 //! Reads one runtime's machine code: bodies, calls, the core, and what follows for each export.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::alarm;
 use super::core::{self, Start, Why};
@@ -10,7 +10,7 @@ use super::size;
 use super::subject::{Address, Called, Core, Export, Member, SelfCheck, Step, Table, Verdict};
 use crate::code::classes::Classes;
 use crate::code::memory::Memory;
-use crate::code::program::{Function, Program, Target};
+use crate::code::program::{Call, Function, Program, Target};
 use crate::elf::{Elf, RelocationKind, Result, SymbolTable};
 use crate::manifest::Hints;
 
@@ -339,9 +339,15 @@ impl Code<'_> {
 
     /// Symbols that this file calls through its PLT or GOT, and from which exports that is reached.
     fn called(&self, bound: &BTreeSet<u32>, wanted: impl Fn(&crate::elf::Symbol<'_>) -> bool) -> Vec<Called> {
+        let mut by_symbol: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
+        for call in &self.program.calls {
+            if let Target::Symbol(index) = call.to {
+                by_symbol.entry(index).or_default().push(call);
+            }
+        }
         let mut found = Vec::new();
         for symbol in self.symbols.symbols.iter().filter(|symbol| wanted(symbol)) {
-            let calls: Vec<_> = self.program.calls.iter().filter(|call| call.to == Target::Symbol(symbol.index)).collect();
+            let calls = by_symbol.get(&symbol.index).map_or(&[][..], Vec::as_slice);
             if calls.is_empty() && !(bound.contains(&symbol.index) && symbol.is_import()) {
                 continue;
             }
