@@ -183,7 +183,8 @@ fn walks(trouble: Trouble) {
             (granted, refused) = (granted + good, refused + bad);
         }
         eprintln!("{} {trouble:?}: {rounds} walks, {granted} calls granted, {refused} out of memory", runtime.version);
-        assert!(granted > 20 && refused > 0, "{}: a walk that meets no refusal shows nothing", runtime.version);
+        // One walk, to see a seed again, may meet none.
+        assert!(rounds < 3 || (granted > 20 && refused > 0), "{}: walks that meet no refusal show nothing", runtime.version);
     }
 }
 
