@@ -55,12 +55,33 @@ pub fn below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     Ok(done)
 }
 
+/// A path as text in one form: no leading `/` or `./`, no `.` or empty parts, `..` never above the top. Links are not looked at.
+pub fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    use super::inside;
+    use super::{inside, normal};
+
+    #[test]
+    fn paths_never_leave_the_top() {
+        assert_eq!(normal("./usr//lib/../bin/./x"), "usr/bin/x");
+        assert_eq!(normal("/../../etc/passwd"), "etc/passwd");
+    }
 
     #[test]
     fn links_stay_inside_the_root() {

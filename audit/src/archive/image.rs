@@ -9,7 +9,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::tarball::{self, Entry, Kind, Next};
-use super::{Budget, Result, See, compress, normal};
+use super::{Budget, Result, See, compress};
+use crate::root::normal;
 
 /// Nested indexes of an OCI layout, and links to one blob.
 const MOST_STEPS: usize = 8;

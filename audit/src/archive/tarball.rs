@@ -7,7 +7,8 @@ use std::rc::Rc;
 use tar::{Archive, Entries, EntryType};
 
 use super::compress::Counted;
-use super::{Budget, Result, normal};
+use super::{Budget, Result};
+use crate::root::normal;
 
 /// Longest name and longest extended header.
 const MOST_EXTENSION: u64 = 1 << 20;

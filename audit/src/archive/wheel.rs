@@ -6,7 +6,8 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
-use super::{Budget, Result, See, normal};
+use super::{Budget, Result, See};
+use crate::root::normal;
 
 /// Bits of a Unix mode that say what a member is, and the value for a link.
 const TYPE: u32 = 0o170_000;

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::token;
+use crate::root;
 
 /// Bits of a mode: set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
@@ -44,17 +45,7 @@ pub(super) fn origin_is_first(text: &str) -> bool {
 
 /// True if a path, `.` and `..` taken as text, lies below one of the loader's default directories.
 pub(super) fn is_trusted(path: &str, directories: &[String]) -> bool {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    let normal = format!("/{}/", parts.join("/"));
+    let normal = format!("/{}/", root::normal(path));
     path.starts_with('/') && directories.iter().any(|folder| normal.starts_with(folder.as_str()))
 }
 
