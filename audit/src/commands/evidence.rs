@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &Evidence) -> Result<ExitCode> {
     let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
     let (mut findings, mut subjects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for path in inputs::expand(&arguments.runtimes, &prefixes)? {
-        match read(&path, &families, &table, &mut findings) {
+        match with_registry(&path, &families, &table, &mut findings) {
             Ok(mut subject) => {
                 if let Some(asked) = &arguments.debug
                     && let Err(error) = with_names(&mut subject, &path, asked.as_deref(), &mut findings)
@@ -55,6 +55,14 @@ fn with_names(subject: &mut Subject, path: &Path, asked: Option<&Path>, findings
         subject.file,
         looked.join(", ")
     )
+}
+
+/// A runtime with its registry of GPUs, which this command alone shows.
+fn with_registry(path: &Path, families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
+    let image = Elf::open(path)?;
+    let mut subject = of(&image, &Runtime::read(path, families)?, families, table, findings)?;
+    registry(&image, &mut subject)?;
+    Ok(subject)
 }
 
 /// The registry of GPUs with its cross-check: the code objects inside the file are built for the same targets.
@@ -117,7 +125,5 @@ pub(super) fn of(image: &Elf, runtime: &Runtime<'_>, families: &[Family], table:
     let beneath = runtime.family.identity.beneath.as_deref().and_then(|name| families.iter().find(|family| family.name() == name));
     let hints = runtime.family.hints()?;
     let known = Known { family: runtime.family, beneath, release: runtime.release, hints: hints.as_ref() };
-    let mut subject = evidence::audit(image, known, table, findings)?;
-    registry(image, &mut subject)?;
-    Ok(subject)
+    Ok(evidence::audit(image, known, table, findings)?)
 }
