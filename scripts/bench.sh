@@ -7,13 +7,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-31}
-corpus=${VROCM_CORPUS:-$PWD/.corpus}
 cargo build --release --quiet --locked
 
-find_library() { find "$corpus" -path "*$1*" -name "$2" -type f | head -n 1; }
-HIP=$(find_library libamdhip64-7_7.2.4 'libamdhip64.so.7.*')
-HSA=$(find_library libhsa-runtime64-1_7.2.4 'libhsa-runtime64.so.1.*')
-[ -n "$HIP" ] && [ -n "$HSA" ] || { echo "bench: HIP and ROCr 7.2.4 are not in $corpus (scripts/corpus.sh)" >&2; exit 2; }
+. scripts/libraries.sh
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 names=$folder/names

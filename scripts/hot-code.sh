@@ -4,14 +4,10 @@
 # Needs valgrind and the real libraries (scripts/corpus.sh). Worth a run when scripts/bench.sh shows more memory than docs/measurements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-corpus=${VROCM_CORPUS:-$PWD/.corpus}
 cargo build --release --quiet --locked
 target=${CARGO_TARGET_DIR:-target}/release
 
-find_library() { find "$corpus" -path "*$1*" -name "$2" -type f | head -n 1; }
-HIP=$(find_library libamdhip64-7_7.2.4 'libamdhip64.so.7.*')
-HSA=$(find_library libhsa-runtime64-1_7.2.4 'libhsa-runtime64.so.1.*')
-[ -n "$HIP" ] && [ -n "$HSA" ] || { echo "hot-code: HIP and ROCr 7.2.4 are not in $corpus (scripts/corpus.sh)" >&2; exit 2; }
+. scripts/libraries.sh
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
