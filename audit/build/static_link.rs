@@ -4,8 +4,8 @@
 //! Here only the programs are asked: `-static -no-pie`, and for each library that rustc names with `-l` a linker script of that name, found
 //! first, which says where the archive is. Where an archive is missing the programs are linked as ever.
 //!
-//! At a fixed address nothing is relocated at the start: 0.15 ms and 0.3 MB less than `-static-pie`, which would place the programs at random. They parse
-//! foreign files, but in Rust without `unsafe` of their own, and a wrong address is no read of theirs to lose.
+//! At a fixed address nothing is relocated at the start: 0.15 ms and 0.3 MB less than `-static-pie`, which would place the programs at random. What random
+//! places guard against is an error of memory; the programs parse foreign files without `unsafe` of their own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -12,7 +12,7 @@ use super::{Elf, header};
 
 /// Largest file of debug information that is read, and largest section in it once it is unpacked.
 const MOST_BYTES: u64 = 1 << 30;
-/// `PT_NOTE` and section names are read by the crate; this is where distributions keep the files.
+/// Where distributions keep files of debug information.
 const STORE: &str = "/usr/lib/debug";
 
 /// A file with debug information or a symbol table, 64-bit ELF.

@@ -13,7 +13,7 @@ use crate::support::{compile, stub};
 pub fn root() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = folder.path();
-    for name in ["bin", "lib64", "lib", "etc", "opt", "work"] {
+    for name in ["bin", "lib64", "lib", "etc", "opt", "srv"] {
         fs::create_dir(root.join(name)).expect("made");
     }
     fs::copy("/lib64/ld-linux-x86-64.so.2", root.join("lib64/ld-linux-x86-64.so.2")).expect("the loader of this machine");
@@ -31,7 +31,7 @@ pub fn request(root: &Path, command: &str, environment: &[(&str, &str)]) -> Requ
         root: root.to_path_buf(),
         command: command.into(),
         environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-        cwd: "/work".into(),
+        cwd: "/srv".into(),
         ..Request::from_this_process()
     }
 }
@@ -61,8 +61,8 @@ fn e1_path_of_the_given_environment_and_non_executable_entries_are_skipped() {
 #[test]
 fn e2_e3_a_command_with_a_slash_has_no_other_place_and_needs_an_x_bit() {
     let root = root();
-    fs::copy(root.path().join("bin/app"), root.path().join("work/app")).expect("copied");
-    let set = |mode| fs::set_permissions(root.path().join("work/app"), fs::Permissions::from_mode(mode)).expect("set");
+    fs::copy(root.path().join("bin/app"), root.path().join("srv/app")).expect("copied");
+    let set = |mode| fs::set_permissions(root.path().join("srv/app"), fs::Permissions::from_mode(mode)).expect("set");
     set(0o644);
     let error = loader::resolve(&request(root.path(), "./app", &[("PATH", "/bin")])).expect_err("not executable");
     assert!(error.problem.contains("not executable"), "{error}");
@@ -73,8 +73,8 @@ fn e2_e3_a_command_with_a_slash_has_no_other_place_and_needs_an_x_bit() {
 #[test]
 fn e5_a_relative_directory_counts_from_the_working_directory() {
     let root = root();
-    fs::create_dir(root.path().join("work/l")).expect("made");
-    library(root.path(), "work/l/libx.so");
+    fs::create_dir(root.path().join("srv/l")).expect("made");
+    library(root.path(), "srv/l/libx.so");
     assert_eq!(path(&resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "l")])), Some("l/libx.so"));
 }
 
@@ -150,10 +150,10 @@ fn l10_a_folder_of_assets_is_no_alternative() {
 fn l15_a_set_user_id_program_drops_the_variable_and_says_so() {
     let root = root();
     fs::set_permissions(root.path().join("bin/app"), fs::Permissions::from_mode(0o4755)).expect("set");
-    assert_eq!(codes(&resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/work")])), [""; 0], "the variable finds nothing: no doubt");
-    library(root.path(), "work/libx.so");
+    assert_eq!(codes(&resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/srv")])), [""; 0], "the variable finds nothing: no doubt");
+    library(root.path(), "srv/libx.so");
     fs::set_permissions(root.path().join("bin/app"), fs::Permissions::from_mode(0o4755)).expect("set");
-    let found = resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/work")]);
+    let found = resolved(root.path(), "app", &[("LD_LIBRARY_PATH", "/srv")]);
     assert_eq!((path(&found), codes(&found)), (Some("/lib/libx.so"), vec![unknown::SECURE.id]));
 }
 

@@ -18,7 +18,7 @@ const MAIN: &str = "int f(void); int main(void){return f();}";
 pub fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().canonicalize().expect("a path");
-    for name in ["opt", "work", "bin"] {
+    for name in ["opt", "srv", "bin"] {
         fs::create_dir(path.join(name)).expect("made");
     }
     library(&path, "opt/libx.so");
@@ -124,11 +124,11 @@ fn cache(name: &str, at: &str) -> Vec<u8> {
 fn l5_a_library_that_only_the_cache_knows() {
     let root = root();
     fs::remove_file(root.path().join("lib/libx.so")).expect("removed");
-    library(root.path(), "work/libx.so");
+    library(root.path(), "srv/libx.so");
     assert_eq!(path(&resolved(root.path(), "app", &[])), None);
-    fs::write(root.path().join("etc/ld.so.cache"), cache("libx.so", "/work/libx.so")).expect("written");
+    fs::write(root.path().join("etc/ld.so.cache"), cache("libx.so", "/srv/libx.so")).expect("written");
     let found = resolved(root.path(), "app", &[]);
-    assert_eq!((path(&found), found.objects[1].how), (Some("/work/libx.so"), How::Cache));
+    assert_eq!((path(&found), found.objects[1].how), (Some("/srv/libx.so"), How::Cache));
     fs::write(root.path().join("etc/ld.so.cache"), "no cache").expect("written");
     assert_eq!(codes(&resolved(root.path(), "app", &[])), [unknown::CACHE.id]);
 }
@@ -223,9 +223,9 @@ fn l13_what_may_not_be_read_is_unknown() {
 fn l14_an_empty_element_is_the_working_directory() {
     let (_folder, dir) = folder();
     let app = app(&dir, &["-Wl,-rpath,:/nowhere"]);
-    assert_eq!(found(&same(&app, &dir.join("work")), &dir), None, "nothing lies there");
-    library(&dir, "work/libx.so");
-    assert_eq!(found(&same(&app, &dir.join("work")), &dir).as_deref(), Some("libx.so"));
+    assert_eq!(found(&same(&app, &dir.join("srv")), &dir), None, "nothing lies there");
+    library(&dir, "srv/libx.so");
+    assert_eq!(found(&same(&app, &dir.join("srv")), &dir).as_deref(), Some("libx.so"));
 }
 
 #[test]
@@ -245,18 +245,18 @@ fn l16_who_else_may_change_a_path_is_said() {
     // The way through a link counts as well as where it leads.
     mode("opt", 0o755);
     mode("opt/libx.so", 0o644);
-    fs::rename(root.path().join("opt/libx.so"), root.path().join("work/libx.so")).expect("moved");
-    symlink("/work/libx.so", root.path().join("opt/libx.so")).expect("linked");
+    fs::rename(root.path().join("opt/libx.so"), root.path().join("srv/libx.so")).expect("moved");
+    symlink("/srv/libx.so", root.path().join("opt/libx.so")).expect("linked");
     assert_eq!(found.changeable(&at), None);
-    mode("work", 0o775);
-    mode("work", 0o777);
-    assert_eq!(found.changeable(&at).as_deref(), Some("/work (writable by everybody)"));
+    mode("srv", 0o775);
+    mode("srv", 0o777);
+    assert_eq!(found.changeable(&at).as_deref(), Some("/srv (writable by everybody)"));
     if std::os::unix::fs::chown(root.path().join("bin"), Some(4242), None).is_ok() {
         assert_eq!(found.changeable(&at).as_deref(), Some("/bin (owned by user 4242)"));
     }
     // Changed while one asked: said, whoever did it.
     assert!(found.changed().is_empty(), "moved, it is still the same file");
-    library(root.path(), "work/libx.so");
+    library(root.path(), "srv/libx.so");
     assert_eq!(found.changed().len(), 1, "written anew, it is another one");
     assert!(resolved(root.path(), "app", &[]).changed().is_empty());
 }
