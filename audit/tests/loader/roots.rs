@@ -198,14 +198,57 @@ fn real(starter: &Path, dir: &Path, program: &str, environment: &[(String, Strin
     Said { objects: traced(&done.stdout, INTERPRETER), stopped: !done.status.success() }
 }
 
+/// Why no process can be started in another root; `None` where one can.
+fn unable() -> Option<&'static str> {
+    let root = fs::metadata("/proc/self").expect("of this process").uid() == 0;
+    (!root).then_some("only root can start a program in another root")
+}
+
+#[test]
+fn a_loader_of_another_prefix_has_its_own_cache() {
+    if let Some(why) = unable() {
+        println!("not compared: {why}");
+        return;
+    }
+    const USUAL: &[u8] = b"\0/etc/ld.so.cache\0";
+    for (version, interpreter) in loaders() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let base = folder.path().canonicalize().expect("a path");
+        let mut loader = fs::read(&interpreter).expect("a loader");
+        let at = loader.windows(USUAL.len()).position(|window| window == USUAL).expect("the path of the cache");
+        loader[at..at + USUAL.len()].copy_from_slice(b"\0/opt/ld.so.cache\0");
+        let (library, program) = templates(&base, INTERPRETER);
+        let starter = compile(&base, STARTER, "starter", &["-static"]);
+        let dir = base.join("c");
+        for name in ["etc", "opt", "d0", "d1"] {
+            fs::create_dir_all(dir.join(name)).expect("made");
+        }
+        let needs = Spec { needed: vec!["liba.so".into()], ..Spec::default() };
+        for (at, bytes) in [(&INTERPRETER[1..], loader), ("program", program.patch(&needs))] {
+            fs::write(dir.join(at), bytes).expect("written");
+            fs::set_permissions(dir.join(at), fs::Permissions::from_mode(0o755)).expect("set");
+        }
+        for (list, folder) in [("etc", "d0"), ("opt", "d1")] {
+            fs::write(dir.join(folder).join("liba.so"), library.patch(&Spec { soname: Some("liba.so".into()), ..Spec::default() })).expect("written");
+            let entry = Entry { name: "liba.so", path: format!("/{folder}/liba.so"), flags: FLAGS[0], level: None };
+            fs::write(dir.join(list).join("ld.so.cache"), new_format(&[entry], 0)).expect("written");
+        }
+        let said = real(&starter, &dir, "/program", &[]);
+        assert_eq!(said.objects, [("liba.so".to_string(), "/d1/liba.so".to_string())], "glibc {version}");
+        let request = Request { root: dir, command: "/program".into(), cwd: "/".into(), environment: Vec::new(), ..Request::from_this_process() };
+        let resolution = loader::resolve(&request).expect("a program");
+        assert!(agree(&said, &resolution.objects, &resolution.failures), "glibc {version}: {:?}", resolution.objects);
+    }
+}
+
 #[test]
 fn random_roots() {
     let Some(cpu) = this_cpu() else {
         println!("not compared: /proc/cpuinfo tells no x86-64 CPU");
         return;
     };
-    if fs::metadata("/proc/self").expect("of this process").uid() != 0 {
-        println!("not compared: only root can start a program in another root");
+    if let Some(why) = unable() {
+        println!("not compared: {why}");
         return;
     }
     let (layouts, seed) = (number("VROCM_LOADER_LAYOUTS", LAYOUTS), number("VROCM_LOADER_SEED", 1));
