@@ -48,7 +48,9 @@ fn packed(packages: &[PathBuf]) -> Result<Vec<Packed>> {
     for package in packages {
         let mut unread = Vec::new();
         let members = libraries::members(package, &identity::is_runtime, &mut unread);
-        unread.iter().for_each(|line| complain("gfx-scan", line));
+        for line in &unread {
+            complain("gfx-scan", line);
+        }
         if members.is_empty() {
             bail!("{}: holds no {}", package.display(), inputs::library_named(&PREFIXES));
         }
