@@ -239,8 +239,13 @@ fn an_acceptance_that_only_the_layer_above_uses_is_not_stale() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path();
     let soname = "-Wl,-soname,libhsa-runtime64.so.1";
-    let below =
-        stub(dir, "libhsa-runtime64.so.1", &["hsa_init", "hsa_iterate_agents", "hsa_agent_get_info"], Some("ROCR_1 { global: hsa*; };"), &[soname]);
+    let below = stub(
+        dir,
+        "libhsa-runtime64.so.1",
+        &["hsa_init", "hsa_iterate_agents", "hsa_amd_memory_pool_allocate", "hsa_agent_get_info"],
+        Some("ROCR_1 { global: hsa*; };"),
+        &[soname],
+    );
     let runtime = library(dir, TWO_LAYERS, "libamdhip64.so.7", Some(NODES), &["-Wl,-soname,libamdhip64.so.7"]);
     let shim = stub(dir, "shim.so", &["hsa_amd_memory_pool_allocate"], None, &[]);
     let entry = |export: &str| format!(r#"{{"family": "hsa", "export": "{export}", "reason": "a test", "since": "2026-01-01"}}"#);

@@ -12,8 +12,9 @@ fn notes(variable: &str, value: &str, target: Option<&str>) -> Vec<Finding> {
     let stranger = StandIn::compile("libother.so.1", "int other(void){return 0;}\n");
     let target = target.map(|name| name.parse().expect("a target"));
     let mut found = Vec::new();
-    let subjects: Vec<_> =
-        [&runtime, &stranger].map(|library| audit::audit(&Elf::open(&library.path).expect("opens"), target, &mut Vec::new()).expect("scanned")).into();
+    let subjects: Vec<_> = [&runtime, &stranger]
+        .map(|library| audit::audit(&Elf::open(&library.path).expect("opens"), target, &mut Vec::new()).expect("scanned"))
+        .into();
     let environment = [("PATH", "/usr/bin"), (variable, value)].map(|(name, value)| (name.to_string(), value.to_string()));
     audit::note_overrides(environment.into_iter(), target, &subjects, &mut found);
     found
