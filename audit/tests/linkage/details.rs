@@ -1,0 +1,168 @@
+//! What a subject and its findings say in detail: order, severities of a policy, flags, systems, and what is not said.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use vrocm_audit::finding::{Finding, Severity};
+use vrocm_audit::linkage::Subject;
+
+use super::fixture::{audit, compiler, policy, run, stub};
+use super::made;
+
+const HIP: &str = "int hipMalloc(void **memory, unsigned long size) { return 2; }\nint hipFree(void *memory) { return 0; }\n";
+
+/// A shim of two functions and more source, linked against these stubs of libraries.
+fn shim(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str]) -> PathBuf {
+    let (source, out) = (folder.join("shim.c"), folder.join("shim.so"));
+    std::fs::write(&source, format!("{HIP}{more}")).expect("writable");
+    let libraries: Vec<PathBuf> = libraries.iter().map(|(soname, symbols)| stub(folder, &soname.replace('/', "-"), soname, symbols)).collect();
+    let mut command = compiler();
+    command.args(["-fPIC", "-shared", "-o"]).arg(&out).arg(&source).args(["-Wl,-z,lazy", "-Wl,--no-as-needed"]).args(libraries).args(flags);
+    run(&mut command);
+    out
+}
+
+fn look(path: &Path, keys: &str) -> (Subject, Vec<Finding>) {
+    audit(path, &policy(keys), None)
+}
+
+fn of<'f>(findings: &'f [Finding], check: &str) -> Vec<&'f Finding> {
+    findings.iter().filter(|finding| finding.check == check).collect()
+}
+
+#[test]
+fn lists_are_sorted_whatever_the_order_in_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let symbols = ["zeta@V_1", "mu@V_2", "alpha@V_1", "kappa@V_2", "beta@V_2"];
+    let more = "void zeta(void), mu(void), alpha(void), kappa(void), beta(void);
+        int hipInit(void) { mu(); zeta(); kappa(); beta(); alpha(); return 0; } int hipZ(void) { return 1; } int hipA(void) { return 1; } int hipK(void) { return 1; }";
+    let (subject, findings) = look(&shim(folder.path(), more, &[("libother.so.1", &symbols)], &["-Wl,-rpath,/a", "-Wl,-z,norelro"]), "{}");
+    let imports: Vec<&str> = subject.imports.iter().map(|import| import.name.as_str()).collect();
+    assert_eq!(imports, ["alpha", "beta", "kappa", "mu", "zeta"]);
+    let exports: Vec<&str> = subject.exports.iter().map(|export| export.name.as_str()).collect();
+    assert_eq!(exports, ["hipA", "hipFree", "hipInit", "hipK", "hipMalloc", "hipZ"]);
+    assert!(findings.len() > 2 && findings.is_sorted_by(|a, b| a.severity >= b.severity), "{findings:?}");
+    let first = subject.requirements.iter().find(|requirement| requirement.version == "V_2").expect("asked for");
+    assert_eq!(first.symbols.len(), 3, "{:?}", first.symbols);
+}
+
+#[test]
+fn a_policy_sets_severities() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = shim(folder.path(), "", &[("libc.so.6", &["strlen@GLIBC_2.2.5"])], &["-Wl,-z,norelro"]);
+    let severity = |keys: &str| of(&look(&path, keys).1, "relro").first().map(|finding| finding.severity);
+    assert_eq!(severity("{}"), Some(Severity::Note));
+    assert_eq!(severity(r#"{"severities": {"relro": "deny"}}"#), Some(Severity::Deny));
+}
+
+#[test]
+fn flags_of_the_command_replace_the_policy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "double sin(double); int hipInit(void) { return sin(1) > 0; }";
+    let path = shim(folder.path(), more, &[("libm.so.6", &["sin@GLIBC_2.14"])], &[]);
+    let denied = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vrocm-audit"));
+        let done = command.arg("linkage").arg(&path).args(arguments).args(["--format", "json"]).output().expect("runs");
+        let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        let findings = report["findings"].as_array().expect("findings").clone();
+        findings
+            .iter()
+            .filter(|finding| finding["severity"] == "deny")
+            .map(|finding| finding["check"].as_str().expect("text").to_string())
+            .collect::<Vec<_>>()
+    };
+    let (needed, floor) = ("needed-list".to_string(), "version-floor".to_string());
+    let plain = denied(&[]);
+    assert!(plain.contains(&needed) && plain.contains(&floor), "{plain:?}");
+    let allowed = denied(&["--allow-needed", "libm.so.6", "--allow-needed", "libabsent.so"]);
+    assert!(!allowed.contains(&needed) && allowed.contains(&floor), "what may be needed need not be: {allowed:?}");
+    let other = denied(&["--allow-needed", "libc.so.6", "--max-version", "GLIBC_2.14"]);
+    assert!(other.contains(&needed) && !other.contains(&floor), "{other:?}");
+}
+
+/// glibc's releases in the table, with what is said of each.
+fn on_glibc(subject: &Subject) -> Vec<(u32, &str, bool)> {
+    let number = |libc: &str| libc.strip_prefix("glibc 2.").and_then(|minor| minor.parse().ok());
+    subject.loads_on.iter().filter_map(|row| Some((number(&row.libc)?, row.outcome, row.loads))).collect()
+}
+
+#[test]
+fn systems_are_told_apart_by_what_they_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let asks = |version: &str, flags: &[&str]| {
+        let more = "int vr_new(void); int hipInit(void) { return vr_new(); }";
+        look(&shim(folder.path(), more, &[("libc.so.6", &[&format!("vr_new@{version}")])], flags), "{}").0
+    };
+    let subject = asks("GLIBC_2.34", &["-Wl,-z,now"]);
+    let rows = on_glibc(&subject);
+    assert!(rows.len() > 20 && rows.iter().any(|(minor, ..)| *minor < 34) && rows.iter().any(|(minor, ..)| *minor >= 34), "{rows:?}");
+    for (minor, outcome, loads) in rows {
+        assert!(!loads && outcome == "stops-every-program", "nothing defines vr_new: 2.{minor} {outcome}");
+    }
+    let more = "int dlclose(void *); int hipInit(void) { return dlclose(0); }";
+    for (flags, before) in [(&["-Wl,-z,now"][..], "stops-every-program"), (&[][..], "stops-every-program")] {
+        let path = shim(folder.path(), more, &[("libc.so.6", &["dlclose@GLIBC_2.34"])], flags);
+        for (minor, outcome, loads) in on_glibc(&look(&path, "{}").0) {
+            let expected = if minor >= 34 { ("loads", true) } else { (before, false) };
+            assert_eq!((outcome, loads), expected, "glibc 2.{minor}");
+        }
+    }
+    // The symbol is asked for without a version: what decides is where it is defined, and when it is bound.
+    for (flags, before) in [(&["-Wl,-z,now"][..], ("stops-every-program", false)), (&[][..], ("kills-the-call", true))] {
+        let path = shim(folder.path(), more, &[("libc.so.6", &["dlclose"])], flags);
+        for (minor, outcome, loads) in on_glibc(&look(&path, "{}").0) {
+            assert_eq!((outcome, loads), if minor >= 34 { ("loads", true) } else { before }, "glibc 2.{minor}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_kind_loads_nowhere_and_a_milder_fault_does_not_say_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("other.so");
+    std::fs::write(&path, made::write("class=64 order=little machine=183")).expect("writable");
+    let (subject, _) = look(&path, "{}");
+    assert!(subject.loads_on.len() > 50);
+    assert!(subject.loads_on.iter().all(|row| !row.loads && row.because.as_ref().is_some_and(|why| why.starts_with("machine: "))));
+    // Denied as well, but of no consequence for the loader.
+    let (subject, findings) = look(&shim(folder.path(), "int optind = 7;", &[], &[]), "{}");
+    assert!(findings.iter().any(|finding| finding.severity == Severity::Deny));
+    assert!(subject.loads_on.iter().all(|row| row.loads), "{:?}", subject.loads_on.first());
+}
+
+#[test]
+fn what_compilers_leave_behind_is_nobodys_requirement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = ["_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__", "_Jv_RegisterClasses"];
+    let uses = |names: &[&str]| -> String {
+        let all = names.iter().map(|name| format!("void {name}(void) __attribute__((weak)); void *use_{name}(void) {{ return {name}; }}\n"));
+        all.collect()
+    };
+    let hidden = "#pragma GCC visibility push(default)\n";
+    let said = |names: &[&str]| {
+        let (_, findings) = look(&shim(folder.path(), &format!("{hidden}{}", uses(names)), &[], &[]), "{}");
+        of(&findings, "undefined-provider").iter().map(|finding| finding.message.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&names), [""; 0]);
+    assert_eq!(said(&["vr_tested"]).len(), 1, "another weak name is said");
+}
+
+#[test]
+fn writes_into_code_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "__asm__(\".text\\nhere: .quad here, here, here\\n\");";
+    let (_, findings) = look(&shim(folder.path(), more, &[], &["-Wl,-z,notext"]), "{}");
+    let found = of(&findings, "text-relocations");
+    assert!(found.len() == 1 && found[0].message.contains('3'), "{found:?}");
+}
+
+#[test]
+fn functions_that_run_before_main_are_counted_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = |name: &str| format!("static volatile int {name}_on; __attribute__((constructor)) static void {name}(void) {{ {name}_on = 1; }}\n");
+    for (more, says) in [(before("a"), "1 function runs in"), (before("a") + &before("b"), "2 functions run in")] {
+        let (_, findings) = look(&shim(folder.path(), &more, &[], &[]), "{}");
+        assert!(of(&findings, "init-functions").iter().any(|finding| finding.message.contains(says)), "{says}: {findings:?}");
+    }
+}
