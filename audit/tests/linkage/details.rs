@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use vrocm_audit::finding::{Finding, Severity};
 use vrocm_audit::linkage::Subject;
+use vrocm_audit::manifest::InterposedList;
 
 use super::fixture::{audit, compiler, policy, run, stub};
 use super::made;
@@ -114,6 +115,38 @@ fn systems_are_told_apart_by_what_they_have() {
         for (minor, outcome, loads) in on_glibc(&look(&path, "{}").0) {
             assert_eq!((outcome, loads), if minor >= 34 { ("loads", true) } else { before }, "glibc 2.{minor}");
         }
+    }
+}
+
+/// A library that is no part of glibc may define what has no version; glibc's own names are asked for by exactly theirs.
+#[test]
+fn who_may_define_a_name_decides() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "void helper(void); int hipInit(void) { helper(); return 0; }";
+    for symbol in ["helper", "helper@OTHER_1"] {
+        let path = shim(folder.path(), more, &[("libother.so.1", &[symbol])], &["-Wl,-z,now"]);
+        assert!(on_glibc(&look(&path, "{}").0).iter().all(|row| (row.1, row.2) == ("depends", true)), "{symbol}");
+    }
+    let more = "int dlclose(void *); int hipInit(void) { return dlclose(0); }";
+    let path = shim(folder.path(), more, &[("libc.so.6", &["dlclose@GLIBC_2.3"])], &["-Wl,-z,now"]);
+    assert!(
+        on_glibc(&look(&path, "{}").0).iter().all(|row| (row.1, row.2) == ("stops-every-program", false)),
+        "no release has it under that version"
+    );
+}
+
+/// Data under a listed name ends the process at the call; a hidden function is passed over.
+#[test]
+fn what_does_not_serve_says_what_comes_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = InterposedList::read("the list", "hipFree\nhipMalloc\nhipMemCreate").expect("a list");
+    for (more, outcome) in [
+        ("int hipMemCreate = 7;", "kills-the-call"),
+        ("__attribute__((visibility(\"hidden\"))) int hipMemCreate(void) { return 0; }", "loses-silently"),
+    ] {
+        let (_, findings) = audit(&shim(folder.path(), more, &[], &[]), &policy("{}"), Some(&list));
+        let found = of(&findings, "export-set");
+        assert!(found.len() == 1 && found[0].evidence["outcome"] == outcome, "{more}: {found:?}");
     }
 }
 
