@@ -9,7 +9,7 @@ use vrocm_audit::linkage::Subject;
 use vrocm_audit::manifest::InterposedList;
 
 use super::fixture::{audit, compiler, policy, run, stub};
-use super::made;
+use super::{made, patch};
 
 const HIP: &str = "int hipMalloc(void **memory, unsigned long size) { return 2; }\nint hipFree(void *memory) { return 0; }\n";
 
@@ -197,5 +197,91 @@ fn functions_that_run_before_main_are_counted_in_words() {
     for (more, says) in [(before("a"), "1 function runs in"), (before("a") + &before("b"), "2 functions run in")] {
         let (_, findings) = look(&shim(folder.path(), &more, &[], &[]), "{}");
         assert!(of(&findings, "init-functions").iter().any(|finding| finding.message.contains(says)), "{says}: {findings:?}");
+    }
+}
+
+#[test]
+fn machines_are_named_by_their_words_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = |recipe: &str| {
+        let path = folder.path().join("made.so");
+        std::fs::write(&path, made::write(recipe)).expect("writable");
+        look(&path, "{}").0.machine
+    };
+    assert_eq!(machine("class=64 order=little machine=62"), "x86_64");
+    assert_eq!(machine("class=32 order=little machine=62"), "x32");
+    assert_ne!(machine("class=32 order=little machine=3"), "x32");
+}
+
+/// What is bound to a library that may not be needed: symbols by its versions, a version without a symbol, and unversioned names that glibc keeps there.
+#[test]
+fn what_binds_to_an_unwanted_library_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bound = |path: &Path, name: &str, keys: &str| {
+        let (_, findings) = look(path, keys);
+        let found = findings.iter().find(|finding| finding.check == "needed-list" && finding.evidence["name"] == name).expect("found").clone();
+        (found.evidence["bound"].clone(), found.message)
+    };
+    let more = "double sin(double); unsigned long strlen(const char *); int hipInit(void) { return sin(1) > strlen(\"\"); }";
+    let path = shim(folder.path(), more, &[("libm.so.6", &["sin"]), ("libc.so.6", &["strlen"])], &[]);
+    assert_eq!(bound(&path, "libm.so.6", "{}").0, serde_json::json!(["sin"]));
+    let (_, message) = bound(&path, "libc.so.6", r#"{"needed": {"allowed": [], "exact": false}}"#);
+    assert!(message.contains("not among the allowed nothing"), "{message}");
+    let more = "void helper(void); int hipInit(void) { helper(); return 0; }";
+    let path = shim(folder.path(), more, &[("libother.so.1", &["helper@OTHER_1"])], &[]);
+    assert_eq!(bound(&path, "libother.so.1", "{}").0, serde_json::json!(["helper@OTHER_1"]));
+    let mut bytes = std::fs::read(&path).expect("there");
+    patch::apply(&mut bytes, "symbol helper version 1");
+    std::fs::write(&path, bytes).expect("writable");
+    assert_eq!(bound(&path, "libother.so.1", "{}").0, serde_json::json!(["OTHER_1"]));
+}
+
+/// musl's systems of the table: version, outcome, reason.
+fn on_musl(subject: &Subject) -> Vec<(&str, &str, &str)> {
+    let rows = subject.loads_on.iter();
+    rows.filter_map(|row| Some((row.libc.strip_prefix("musl ")?, row.outcome, row.because.as_deref().unwrap_or_default()))).collect()
+}
+
+#[test]
+fn musl_has_its_own_libraries_and_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = |name: &str| format!("int {name}(void); int hipInit(void) {{ return {name}(); }}");
+    for (more, library, symbol, outcome, because) in [
+        (calls("strlen"), "libc.so.6", "strlen@GLIBC_2.2.5", "loads", ""),
+        (calls("sin"), "libm.so.6", "sin@GLIBC_2.2.5", "loads", ""),
+        (
+            calls("gnu_get_libc_version"),
+            "libc.so.6",
+            "gnu_get_libc_version@GLIBC_2.2.5",
+            "stops-every-program",
+            "gnu_get_libc_version, which musl does not have",
+        ),
+        (calls("getaddrinfo_a"), "libanl.so.1", "getaddrinfo_a@GLIBC_2.2.5", "stops-every-program", "libanl.so.1 does not exist there"),
+        (calls("helper"), "libother.so.1", "helper", "depends", "needs libother.so.1"),
+    ] {
+        let (subject, _) = look(&shim(folder.path(), &more, &[(library, &[symbol])], &[]), "{}");
+        let rows = on_musl(&subject);
+        assert!(rows.len() >= 2, "{rows:?}");
+        assert!(rows.iter().all(|row| (row.1, row.2) == (outcome, because)), "{symbol}: {rows:?}");
+    }
+}
+
+#[test]
+fn packed_relocations_and_private_names_split_the_systems() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = "static int here; int *volatile hip_table[] = {&here, &here, &here, &here}; int *hipInit(void) { return hip_table[0]; }";
+    let (subject, _) = look(&shim(folder.path(), table, &[], &["-Wl,-z,pack-relative-relocs"]), "{}");
+    for (minor, outcome, _) in on_glibc(&subject) {
+        assert_eq!(outcome, if minor < 36 { "stops-every-program" } else { "loads" }, "glibc 2.{minor}");
+    }
+    for (version, outcome, _) in on_musl(&subject) {
+        let minor: u32 = version.rsplit('.').next().and_then(|minor| minor.parse().ok()).expect("a number");
+        let older = version.starts_with("1.1.") || minor < 4;
+        assert_eq!(outcome, if older { "stops-every-program" } else { "loads" }, "musl {version}");
+    }
+    for (weak, outcome) in [("", "depends"), ("__attribute__((weak))", "loads")] {
+        let more = format!("int _dl_vr(void) {weak}; int hipInit(void) {{ return _dl_vr != 0 && _dl_vr(); }}");
+        let (subject, _) = look(&shim(folder.path(), &more, &[("libc.so.6", &["_dl_vr@GLIBC_PRIVATE"])], &[]), "{}");
+        assert!(on_glibc(&subject).iter().all(|row| row.1 == outcome), "{weak}: {:?}", on_glibc(&subject).first());
     }
 }
