@@ -23,9 +23,15 @@ fn notes(variable: &str, value: &str, target: Option<&str>) -> Vec<Finding> {
 #[test]
 fn a_plain_scan_says_what_an_override_would_do() {
     for (variable, value, target, severity, says) in [
-        ("HSA_OVERRIDE_GFX_VERSION", "9.4.2", None, Severity::Note, "every device would be taken for gfx942; ROCr registers gfx942"),
-        ("HSA_OVERRIDE_GFX_VERSION_2", "12.5.0", None, Severity::Note, "KFD node 2 would be taken for gfx1250; ROCr does not register gfx1250"),
-        ("HSA_OVERRIDE_GFX_VERSION", "11.0.0", Some("gfx1151"), Severity::Note, "ROCr registers gfx1100"),
+        ("HSA_OVERRIDE_GFX_VERSION", "9.4.2", None, Severity::Note, "every device would be taken for gfx942; libhsa-runtime64.so.1 registers gfx942"),
+        (
+            "HSA_OVERRIDE_GFX_VERSION_2",
+            "12.5.0",
+            None,
+            Severity::Note,
+            "KFD node 2 would be taken for gfx1250; libhsa-runtime64.so.1 does not register gfx1250",
+        ),
+        ("HSA_OVERRIDE_GFX_VERSION", "11.0.0", Some("gfx1151"), Severity::Note, "libhsa-runtime64.so.1 registers gfx1100"),
         ("HSA_OVERRIDE_GFX_VERSION", "11.0.0", Some("gfx942"), Severity::Warn, "pretend to be of another generation"),
         ("HSA_OVERRIDE_GFX_VERSION", "11.0", None, Severity::Warn, "fails to start"),
         ("HSA_OVERRIDE_GFX_VERSION", "9.255.255", None, Severity::Warn, "the version of no target"),
