@@ -363,6 +363,15 @@ fn is_plain(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(_) | Expr::MethodCall(_) | Expr::Field(_) | Expr::Path(_))
 }
 
+/// Looks for closures in what the compiler evaluates.
+struct Closures<'m, 'a>(&'m mut Mutator<'a>);
+
+impl<'ast> Visit<'ast> for Closures<'_, '_> {
+    fn visit_expr_closure(&mut self, closure: &'ast syn::ExprClosure) {
+        self.0.visit_expr(&closure.body);
+    }
+}
+
 impl<'ast> Visit<'ast> for Mutator<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         if !is_test(&module.attrs) {
@@ -396,7 +405,12 @@ impl<'ast> Visit<'ast> for Mutator<'_> {
 
     // What the compiler evaluates cannot ask which mutant is on.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
-    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
+    // But the closures in it run later: a rule is one.
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        self.within.push(item.ident.to_string());
+        Closures(self).visit_expr(&item.expr);
+        self.within.pop();
+    }
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
     fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
     fn visit_type(&mut self, _: &'ast Type) {}
