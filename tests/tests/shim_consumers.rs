@@ -1,4 +1,4 @@
-//! A real user of HSA alone, under the shim and over the mock: AMD's OpenCL. (rocminfo asks the kernel for its module first, and so cannot be run here.)
+//! A real user of HSA alone, under the shim and over the mock: AMD's `OpenCL`. (rocminfo asks the kernel for its module first, and so cannot be run here.)
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
