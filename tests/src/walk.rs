@@ -4,6 +4,8 @@ use std::path::Path;
 
 use vrocm_audit::archive::{self, Limits};
 use vrocm_audit::elf::{Elf, Result};
+use vrocm_audit::evidence::read::{self, Beneath};
+use vrocm_audit::manifest::Hints;
 
 /// Opens the bytes as a file and asks for everything. An error of one reader does not keep the others from being asked.
 ///
@@ -20,8 +22,20 @@ pub fn everything(bytes: &[u8]) -> usize {
         image.build_id().is_ok(),
         image.isa_needed().is_ok(),
         image.interpreter().is_ok(),
+        machine_code(&image).is_ok(),
     ];
     1 + answers.into_iter().filter(|&answered| answered).count()
+}
+
+/// Reads the machine code as that of a runtime with seeds.
+fn machine_code(image: &Elf) -> Result<usize> {
+    const HINTS: &str = r#"{"schema_version":1,"family":"hip","seeds":["hipMalloc","hipMallocArray"],"negatives":["hipEventQuery","hipMemcpy"],
+        "bystanders":["hipFree"],"lookups":["dlsym"],"explained":[]}"#;
+    let hints = Hints::read("hints", HINTS).ok();
+    let sinks = ["hsa_amd_memory_pool_allocate"];
+    let reading = read::read(image, hints.as_ref(), Beneath { allocators: &sinks, takes: &|name| sinks.contains(&name) })?;
+    let steps = reading.exports.iter().flat_map(|export| &export.beneath).flat_map(|beneath| &beneath.ways).map(|way| way.path.len());
+    Ok(reading.exports.len() + steps.sum::<usize>())
 }
 
 /// Walks the symbols with all that hangs on them.
