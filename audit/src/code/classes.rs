@@ -115,9 +115,14 @@ impl Classes {
         }
     }
 
-    /// The class whose table code means by an address: the address point, or the start of the object sixteen bytes before.
+    /// The table that code means by an address: the address point, or the start of the object sixteen bytes before.
     pub fn at(&self, address: u64) -> Option<&Table> {
+        self.position(address).map(|at| &self.tables[at])
+    }
+
+    /// The same as a position in [`Classes::tables`].
+    pub fn position(&self, address: u64) -> Option<usize> {
         let find = |slots_at: u64| self.tables.binary_search_by_key(&slots_at, |table| table.slots_at).ok();
-        find(address).or_else(|| find(address.wrapping_add(16))).map(|at| &self.tables[at])
+        find(address).or_else(|| find(address.wrapping_add(16)))
     }
 }

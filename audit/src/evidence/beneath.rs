@@ -126,8 +126,7 @@ impl<'a> Reach<'a> {
 
 /// Every reference of a function to a virtual table: function, table, instruction; by function.
 fn makers(program: &Program, classes: &Classes) -> Vec<(Function, usize, u64)> {
-    let position = |address: u64| classes.at(address).and_then(|table| classes.tables.iter().position(|other| other.slots_at == table.slots_at));
-    program.references.iter().filter_map(|reference| Some((reference.from, position(reference.to)?, reference.at))).collect()
+    program.references.iter().filter_map(|reference| Some((reference.from, classes.position(reference.to)?, reference.at))).collect()
 }
 
 /// Steps through tables that may be part of a way. Where a function makes objects, its calls through tables may be theirs; below the class of the core

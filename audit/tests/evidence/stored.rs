@@ -143,7 +143,7 @@ fn a_move_to_an_unknown_release_goes_from_red_to_green() {
         "/classes.json" => {
             older(&mut value["releases"]);
             let exports = value["exports"].as_array_mut().expect("exports");
-            exports.iter_mut().for_each(|entry| {
+            for entry in exports.iter_mut() {
                 older(&mut entry["checked"]);
                 for other in entry.get_mut("by_version").and_then(Value::as_array_mut).into_iter().flatten() {
                     older(&mut other["versions"]);
@@ -154,7 +154,7 @@ fn a_move_to_an_unknown_release_goes_from_red_to_green() {
                 if entry.get("by_version").and_then(Value::as_array).is_some_and(Vec::is_empty) {
                     entry.as_object_mut().expect("an entry").remove("by_version");
                 }
-            });
+            }
             exports.retain(|entry| entry["checked"].as_array().is_some_and(|checked| !checked.is_empty()));
         }
         _ => {}
