@@ -29,6 +29,10 @@ pub fn everything(bytes: &[u8]) -> usize {
 /// Reads the machine code of any bytes as that of a runtime with seeds, and walks what comes out.
 ///
 /// Returns how many exports were read.
+///
+/// # Panics
+///
+/// If a shortest way passes a function twice.
 pub fn machine_code(bytes: &[u8]) -> usize {
     const HINTS: &str = r#"{"schema_version":1,"family":"hip","seeds":["hipMalloc","hipMallocArray"],"negatives":["hipEventQuery","hipMemcpy"],
         "bystanders":["hipFree"],"lookups":["dlsym"],"explained":[]}"#;
