@@ -38,6 +38,12 @@ struct Arguments {
     /// How long a probe may take for one call, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// How long each measurement of compute lasts, in seconds; there are about ten
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = soak)]
+    soak: Duration,
+    /// Where device nodes and the kernel's topology are looked for
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    host_root: PathBuf,
     /// Only this case, several for several
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
@@ -50,6 +56,14 @@ struct Arguments {
     /// The rows as JUnit into a file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+fn soak(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .filter(|seconds| (0.05..=600.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "a number of seconds from 0.05 to 600".to_owned())
 }
 
 /// The program, but for its probes.
@@ -121,6 +135,8 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
         quota: arguments.quota,
         patience: Duration::from_secs(arguments.timeout),
         mask_check: arguments.mask_check.clone().or_else(find_mask_check),
+        soak: arguments.soak,
+        root: arguments.host_root.clone(),
     };
     Bench::new(settings).map_err(|trouble| anyhow::anyhow!(trouble.0))
 }

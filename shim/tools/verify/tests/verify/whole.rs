@@ -7,9 +7,10 @@ use vrocm_tests::runtime::Runtime;
 use crate::run::{bare, command, over_mock, shipped};
 
 /// Cases that a mock can try.
-const BY_MOCK: [&str; 10] = ["host", "linkage", "coverage", "binding", "capacity", "paths", "host-memory", "processes", "cards", "stranded"];
+const BY_MOCK: [&str; 11] =
+    ["host", "linkage", "coverage", "binding", "capacity", "paths", "hsa-paths", "host-memory", "processes", "cards", "stranded"];
 /// What needs a card, by name.
-const COMPUTE: [&str; 4] = ["alone", "fair share", "sum", "ordering"];
+const COMPUTE: [&str; 7] = ["yardstick", "alone", "repeat", "fair share", "sum", "ordering", "ceiling"];
 
 #[test]
 fn all_holds_under_every_release() {
@@ -25,7 +26,8 @@ fn all_holds_under_every_release() {
             assert!(outcome.rows.iter().any(|row| row[0] == "paths" && row[1].starts_with(&prefix)), "{context}: {prefix} has no row");
         }
         // What every release can do is never skipped.
-        for path in ["hipMalloc", "hipExtMallocWithFlags", "hipMallocManaged", "hipMallocPitch", "hipMalloc3D"] {
+        let modules = if runtime.comgr { &["hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"][..] } else { &[] };
+        for path in ["hipMalloc", "hipExtMallocWithFlags", "hipMallocManaged", "hipMallocPitch", "hipMalloc3D"].iter().chain(modules) {
             for check in ["granted under the quota", "given back", "refused over the quota", "lives on", "counted, and refused by the library"] {
                 let wanted = format!("{path}, linked: {check}");
                 assert!(outcome.rows.iter().any(|row| row[1] == wanted && row[2] == "PASS"), "{context}: {wanted}");
