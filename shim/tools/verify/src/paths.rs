@@ -101,7 +101,7 @@ mod tests {
         let untried = untried();
         let mut must: BTreeSet<&str> = BTreeSet::new();
         for family in &families {
-            for build in &family.builds {
+            for build in family.builds {
                 for export in build.exports() {
                     let Some(judged) = family.judge(export.name, Some(build.release), &table) else { panic!("{} is in no manifest", export.name) };
                     let takes = matches!(judged.class, Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc);

@@ -224,8 +224,8 @@ fn agree(check: &Check, masks: &[measured::Mask], shares: &[measured::Share], ro
 /// Units of a list `0-n` of a card.
 fn units_of(card: &str, list: &str) -> Option<usize> {
     let family = measured::card(card).ok()?.check().ok()?;
-    let last: u32 = list.rsplit('-').next()?.parse().ok()?;
-    usize::try_from((last + 1) / family.bits_per_unit()).ok()
+    let highest: u32 = list.rsplit('-').next()?.parse().ok()?;
+    usize::try_from((highest + 1) / family.bits_per_unit()).ok()
 }
 
 fn run(bench: &Bench, rows: &mut Rows) -> Outcome {

@@ -228,12 +228,12 @@ impl Trial<'_> {
 }
 
 fn make(bench: &Bench, path: &Path, mebibytes: u64) -> Result<Vec<String>, String> {
-    path.make(mebibytes, |name, bytes| match name {
-        "gfx" => bench.card().map(|card| card.gfx).map_err(|Trouble(why)| why),
-        _ => {
-            let code = if name == "managed" { Code::Managed(bytes) } else { Code::Module(bytes) };
-            bench.code(code).map(|file| file.display().to_string())
+    path.make(mebibytes, |name, bytes| {
+        if name == "gfx" {
+            return bench.card().map(|card| card.gfx).map_err(|Trouble(why)| why);
         }
+        let code = if name == "managed" { Code::Managed(bytes) } else { Code::Module(bytes) };
+        bench.code(code).map(|file| file.display().to_string())
     })
 }
 
