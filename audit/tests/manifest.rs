@@ -180,3 +180,20 @@ fn a_family_from_a_folder_is_read_like_those_inside() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     assert!(Family::load(folder.path()).expect_err("an empty folder").file.contains("family.json"));
 }
+
+#[test]
+fn one_pass_over_sorted_names_finds_the_rows_that_a_search_finds() {
+    for family in families() {
+        for build in family.builds {
+            // Strangers before, between and after, and a name twice.
+            let mut names: Vec<String> = build.exports().map(|export| export.name.to_string()).collect();
+            names.extend(names.iter().step_by(7).map(|name| format!("{name}_")).collect::<Vec<_>>());
+            names.extend(["".into(), "A".into(), "~".into(), names[names.len() / 2].clone()]);
+            names.sort();
+            let rows: Vec<_> = family.rows_of(names.iter().map(String::as_str)).collect();
+            let searched: Vec<_> = names.iter().map(|name| family.row(name)).collect();
+            assert_eq!(rows, searched, "{} {}", family.name(), build.release);
+            assert!(rows.iter().flatten().count() > build.exports().count() && rows.iter().any(Option::is_none));
+        }
+    }
+}

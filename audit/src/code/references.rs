@@ -18,13 +18,14 @@ pub struct Reference {
 pub fn x86_64(chunk: Chunk<'_>, mut see: impl FnMut(Reference)) {
     let bytes = chunk.bytes;
     for position in memchr::memchr_iter(0x8d, &bytes[chunk.from..chunk.to]).map(|position| position + chunk.from) {
-        let Some(&[modrm, a, b, c, d]) = bytes[position + 1..].first_chunk() else { break };
-        let wide = position > 0 && bytes[position - 1] & 0xf8 == 0x48;
-        if !wide || modrm & 0xc7 != 0x05 {
+        let Some(start) = position.checked_sub(1) else { continue };
+        let Some(&[rex, _, modrm, a, b, c, d]) = bytes[start..].first_chunk() else { break };
+        // One comparison: either is a coin toss, and a branch for each is what this costs.
+        if u16::from_be_bytes([rex & 0xf8, modrm & 0xc7]) != 0x4805 {
             continue;
         }
-        let at = chunk.address + position as u64 - 1;
-        let next = chunk.address + position as u64 + 6;
+        let at = chunk.address + start as u64;
+        let next = at + 7;
         see(Reference { at, to: next.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()) });
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn label(
     used: &mut [bool],
     findings: &mut Vec<Finding>,
 ) -> Export {
-    let versioned = || export.node.as_ref().map_or_else(|| export.name.to_string(), |node| format!("{}@{node}", export.name));
+    let versioned = || export.node.as_ref().map_or_else(|| export.name.to_string(), |node| [&*export.name, "@", node].concat());
     let done = |label, must_interpose, reason: Arc<str>| Export {
         name: export.name.clone(),
         node: export.node.clone(),
@@ -117,8 +117,8 @@ pub(super) fn label(
         return done(Label::Accepted, true, format!("accepted since {}: {}", entry.since, entry.reason).into());
     }
     let strictest = if judged.strictest { " (the stricter of the checked releases around it)" } else { "" };
-    let reason = format!("{}{strictest}: {}", judged.class, rule.why);
-    findings.push(finding(&checks::OPEN_DOOR, format!("{} is open: {reason}", versioned())));
+    let reason = [judged.class.word(), strictest, ": ", &rule.why].concat();
+    findings.push(finding(&checks::OPEN_DOOR, [&versioned(), " is open: ", &reason].concat()));
     done(Label::Open, true, reason.into())
 }
 

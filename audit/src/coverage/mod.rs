@@ -124,8 +124,9 @@ pub fn audit(runtimes: &[Runtime<'_>], shim: &Shim<'_>, context: &Context<'_>) -
 fn audit_one(runtime: &Runtime<'_>, shim: &Shim<'_>, context: &Context<'_>, used: &mut [bool], findings: &mut Vec<Finding>) -> Subject {
     let beneath = beneath::judge(runtime, shim, context, used);
     let mut exports = Vec::with_capacity(runtime.exports.len());
-    for export in &runtime.exports {
-        let judged = runtime.family.judge(&export.name, runtime.release, context.table);
+    let rows = runtime.family.rows_of(runtime.exports.iter().map(|export| &*export.name));
+    for (export, row) in runtime.exports.iter().zip(rows) {
+        let judged = row.and_then(|row| runtime.family.judge_row(row, runtime.release, context.table));
         exports.push(label::label(export, judged, runtime, shim, &beneath, context, used, findings));
     }
 

@@ -85,10 +85,7 @@ impl<'a> Runtime<'a> {
         let mut exports: Vec<RuntimeExport> = table
             .exports()
             .filter(|symbol| symbol.is_function())
-            .map(|symbol| {
-                let node = table.version(symbol).and_then(|version| nodes.iter().find(|node| ***node == *version.node).cloned());
-                RuntimeExport { name: (&*symbol.name).into(), node }
-            })
+            .map(|symbol| RuntimeExport { name: (&*symbol.name).into(), node: table.definition(symbol).map(|node| nodes[node].clone()) })
             .collect();
         exports.sort_unstable_by(|a, b| a.name.cmp(&b.name).then_with(|| a.node.cmp(&b.node)));
         let family = recognise(image, names.soname.as_deref(), &exports, families)?;

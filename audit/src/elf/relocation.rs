@@ -471,11 +471,12 @@ fn numbers(machine: u16) -> Option<&'static Numbers> {
 fn kind(machine: u16, number: u32) -> RelocationKind {
     let Some(numbers) = numbers(machine) else { return RelocationKind::Other(number) };
     match number {
+        // By far the most.
+        _ if numbers.relative.contains(&number) => RelocationKind::Relative,
         _ if number == numbers.glob_dat => RelocationKind::GlobDat,
         _ if number == numbers.jump_slot => RelocationKind::JumpSlot,
         _ if number == numbers.copy => RelocationKind::Copy,
         _ if numbers.absolute.contains(&number) => RelocationKind::Absolute,
-        _ if numbers.relative.contains(&number) => RelocationKind::Relative,
         _ if numbers.irelative.contains(&number) => RelocationKind::IRelative,
         _ if numbers.tls.contains(&number) => RelocationKind::Tls,
         _ => RelocationKind::Other(number),

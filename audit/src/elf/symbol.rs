@@ -185,6 +185,14 @@ impl SymbolTable<'_> {
         }
     }
 
+    /// Which of [`Versions::definitions`] an export has, by position; `None` for unversioned ones and for the base version.
+    pub fn definition(&self, symbol: &Symbol<'_>) -> Option<usize> {
+        match (*self.by_index.get(usize::from(symbol.version_index? & elf::VERSYM_VERSION))?)? {
+            VersionName::Definition(position) => Some(position),
+            VersionName::Base | VersionName::Requirement(_) => None,
+        }
+    }
+
     /// Finds a symbol by its index in `DT_SYMTAB`.
     pub fn get(&self, index: u32) -> Option<&Symbol<'_>> {
         self.symbols.get((index as usize).checked_sub(1)?)

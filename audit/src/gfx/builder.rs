@@ -51,11 +51,16 @@ pub(super) fn find(image: &Elf, names: &Names, thorough: bool) -> Result<Vec<(Ra
 }
 
 fn sweep(image: &Elf, names: &Names, functions: &Functions, operands: Operands) -> Result<Vec<(Range, Candidate)>> {
-    let (Some(first), Some(last)) = (names.ids.first(), names.ids.last()) else { return Ok(Vec::new()) };
     let mut found: BTreeMap<Range, Candidate> = BTreeMap::new();
     let mut count = 0;
+    // Of the many references hardly one is to an id: the low bits of the address tell most of them apart without a search.
+    let low_bits = |address: u64| (address & 0xfff) as usize;
+    let mut likely = [false; 0x1000];
+    for id in &names.ids {
+        likely[low_bits(id.address)] = true;
+    }
     let mut see = |reference: Reference| {
-        if !(first.address..=last.address).contains(&reference.to) || count == MOST_REFERENCES {
+        if !likely[low_bits(reference.to)] || count == MOST_REFERENCES {
             return;
         }
         if let (Some(name), Some(range)) = (names.id_at(reference.to), functions.around(reference.at)) {
@@ -113,8 +118,11 @@ pub(super) fn explain(code: &[u8], position: usize, known: &[(Name, String)]) ->
     let here = code.get(position..)?;
     let around = &code[position.saturating_sub(NEAR)..code.len().min(position + NEAR)];
     let common = |text: &str| here.iter().zip(text.as_bytes()).take_while(|(here, name)| here == name).count();
-    if let Some((name, _)) = known.iter().max_by_key(|(_, text)| common(text)).filter(|(_, text)| common(text) >= WIDEST) {
-        return Some(*name);
+    if let Some(start) = here.first_chunk::<WIDEST>() {
+        let alike = known.iter().filter(|(_, text)| text.as_bytes().first_chunk() == Some(start));
+        if let Some((name, _)) = alike.max_by_key(|(_, text)| common(text)) {
+            return Some(*name);
+        }
     }
     // The rest stands in another immediate, which may overlap the first.
     let whole = |text: &str| {

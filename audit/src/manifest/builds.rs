@@ -49,7 +49,7 @@ pub struct KnownBuild {
 impl KnownBuild {
     /// The exported functions, sorted by name.
     pub fn exports(&self) -> impl Iterator<Item = KnownExport> {
-        let halves = self.listing.lines().filter_map(|line| line.split_once(' '));
+        let halves = self.listing.split_terminator('\n').filter_map(|line| line.rsplit_once(' '));
         halves.map(|(name, node)| KnownExport { name, node: (!node.is_empty()).then_some(node) })
     }
 }

@@ -103,7 +103,7 @@ fn write_doors(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Resu
                 writeln!(out, "    {}  {}", style.paint(Tone::Strong, name), style.paint(Tone::Faint, reason_without(reason, name)))?;
             }
             names.push(match &export.node {
-                Some(node) if label != Label::Accepted => format!("{}@{node}", export.name),
+                Some(node) if label != Label::Accepted => [&*export.name, "@", node].concat(),
                 _ => export.name.to_string(),
             });
         }
@@ -128,7 +128,9 @@ fn write_rest(subject: &Subject, findings: &[Finding], style: Style, out: &mut d
         writeln!(out, "  re-entry  the runtime calls {} of its own through the PLT: {}", subject.reentry.len(), subject.reentry.join(" "))?;
     }
     if let Some(new) = &subject.new_since {
-        let must = |name: &&Arc<str>| subject.exports.iter().any(|export| export.name == **name && export.must_interpose);
+        // The exports are sorted by name.
+        let export = |name: &str| subject.exports.binary_search_by(|export| (*export.name).cmp(name)).ok().map(|at| &subject.exports[at]);
+        let must = |name: &&Arc<str>| export(name).is_some_and(|export| export.must_interpose);
         let doors: Vec<&str> = new.exports.iter().filter(must).map(|name| &**name).collect();
         let tail = if doors.is_empty() { String::new() } else { format!(": {}", doors.join(" ")) };
         writeln!(out, "  new       {} since {}, {} of them must be interposed{tail}", plural(new.exports.len(), "export"), new.release, doors.len())?;

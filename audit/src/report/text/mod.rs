@@ -104,10 +104,18 @@ fn plural(count: usize, noun: &str) -> String {
 /// Names in aligned columns, as many as fit into a line.
 fn write_columns(names: &[String], out: &mut dyn Write) -> io::Result<()> {
     const WIDTH: usize = 110;
+    const INDENT: usize = 6;
+    // Padding by the formatter goes through it once for each blank.
+    const BLANKS: [u8; WIDTH] = [b' '; WIDTH];
     let column = names.iter().map(String::len).max().unwrap_or(0) + 2;
     for row in names.chunks((WIDTH / column).max(1)) {
-        let line: String = row.iter().map(|name| format!("{name:<column$}")).collect();
-        writeln!(out, "      {}", line.trim_end())?;
+        let mut gap = INDENT;
+        for name in row {
+            out.write_all(&BLANKS[..gap])?;
+            out.write_all(name.as_bytes())?;
+            gap = column - name.len();
+        }
+        out.write_all(b"\n")?;
     }
     Ok(())
 }
