@@ -67,6 +67,8 @@ pub struct Bench {
     pub mask_check: Option<PathBuf>,
     /// How long one measurement of compute lasts.
     pub soak: Duration,
+    /// Names of the ways to take memory that are tried; none: all.
+    pub chosen: Vec<String>,
     /// This program, which is started again as a probe.
     pub program: PathBuf,
     /// The file that the loader preloads into every process has the library in it: nothing can be tried without.
@@ -95,6 +97,8 @@ pub struct Settings {
     pub mask_check: Option<PathBuf>,
     /// [`Bench::soak`]
     pub soak: Duration,
+    /// [`Bench::chosen`]
+    pub chosen: Vec<String>,
     /// Where device nodes and the kernel's topology are looked for: `/`.
     pub root: PathBuf,
 }
@@ -102,14 +106,14 @@ pub struct Settings {
 impl Bench {
     /// Looks at the host and makes a folder for ledgers.
     pub fn new(settings: Settings) -> Result<Self, Trouble> {
-        let Settings { shim, runtimes, folders, mock, quota, patience, mask_check, soak, root } = settings;
+        let Settings { shim, runtimes, folders, mock, quota, patience, mask_check, soak, chosen, root } = settings;
         let listed = std::fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
         let everywhere = listed.split_whitespace().any(|path| Path::new(path).file_name() == shim.file_name());
         // Where the default ledger is too: a file system that keeps locks of mappings.
         let folder = TempDir::with_prefix_in("vrocm-verify-", "/dev/shm").or_else(|_| TempDir::with_prefix("vrocm-verify-"))?;
         let (host, program) = (Host::read(&root), std::env::current_exe()?);
         let (ledgers, codes) = (AtomicU32::new(0), Mutex::default());
-        Ok(Self { shim, runtimes, folders, host, mock, quota, patience, mask_check, soak, program, everywhere, folder, ledgers, codes })
+        Ok(Self { shim, runtimes, folders, host, mock, quota, patience, mask_check, soak, chosen, program, everywhere, folder, ledgers, codes })
     }
 
     /// A card of silicon: what is said of compute needs one.

@@ -9,8 +9,8 @@ use clap::Parser;
 
 use crate::bench::{Bench, Runtime, Settings};
 use crate::cases::{self, CASES, Case};
-use crate::report;
 use crate::row::Tally;
+use crate::{paths, report};
 
 /// Proves on this host that libvrocm.so holds every process to its quota. Exit status: 0 all that could be tried holds, 1 something does not or nothing could
 /// be tried, 2 the run was not possible.
@@ -47,6 +47,9 @@ struct Arguments {
     /// Only this case, several for several
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
+    /// Only this way to take memory, several for several; the cases about them that have it not are SKIP
+    #[arg(long, value_name = "NAME")]
+    path: Vec<String>,
     /// Names the cases and runs none
     #[arg(long)]
     list: bool,
@@ -76,6 +79,12 @@ pub fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let cases = choose(&arguments.case)?;
+    for name in &arguments.path {
+        if !paths::all().iter().any(|path| path.name == name) {
+            let names: Vec<&str> = paths::all().iter().map(|path| path.name).collect();
+            bail!("--path {name}: there is no such way; those are: {}", names.join("; "));
+        }
+    }
     let bench = bench(&arguments)?;
     let begun = Instant::now();
     let rows = cases::run(&bench, &cases, |rows| {
@@ -136,6 +145,7 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
         patience: Duration::from_secs(arguments.timeout),
         mask_check: arguments.mask_check.clone().or_else(find_mask_check),
         soak: arguments.soak,
+        chosen: arguments.path.clone(),
         root: arguments.host_root.clone(),
     };
     Bench::new(settings).map_err(|trouble| anyhow::anyhow!(trouble.0))

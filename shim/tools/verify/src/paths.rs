@@ -50,6 +50,11 @@ pub fn host() -> Vec<Path> {
     parse(include_str!("../data/host.tsv"))
 }
 
+/// All of them.
+pub fn all() -> Vec<Path> {
+    device().into_iter().chain(beneath()).chain(host()).collect()
+}
+
 /// Entry points that take memory, are interposed and are tried by no path, each with the reason.
 pub fn untried() -> Vec<(&'static str, &'static str)> {
     lines(include_str!("../data/untried.tsv")).filter_map(|line| line.split_once('\t')).collect()
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_line_is_whole_and_named_once() {
-        let all: Vec<Path> = device().into_iter().chain(beneath()).chain(host()).collect();
+        let all = all();
         assert!(all.len() > 40);
         for path in &all {
             assert!(path.make.contains('{') && !path.undo.is_empty(), "{path:?}");
@@ -97,7 +102,7 @@ mod tests {
     #[test]
     fn every_allocator_that_is_interposed_is_tried_or_says_why_not() {
         let (table, families, list) = (ClassTable::embedded().unwrap(), Family::embedded().unwrap(), InterposedList::own().unwrap());
-        let tried: BTreeSet<&str> = device().iter().chain(&beneath()).chain(&host()).flat_map(Path::calls).collect();
+        let tried: BTreeSet<&str> = all().iter().flat_map(Path::calls).collect();
         let untried = untried();
         let mut must: BTreeSet<&str> = BTreeSet::new();
         for family in &families {

@@ -73,15 +73,15 @@ const HSA_LAYER: Layer = Layer {
 };
 
 fn device(bench: &Bench, rows: &mut Rows) -> Outcome {
-    each(bench, &HIP_LAYER, &paths::device(), &Way::ALL, rows)
+    each(bench, &HIP_LAYER, paths::device(), &Way::ALL, rows)
 }
 
 fn beneath(bench: &Bench, rows: &mut Rows) -> Outcome {
-    each(bench, &HSA_LAYER, &paths::beneath(), &[Way::Default, Way::Handle], rows)
+    each(bench, &HSA_LAYER, paths::beneath(), &[Way::Default, Way::Handle], rows)
 }
 
-fn each(bench: &Bench, layer: &Layer, paths: &[Path], ways: &[Way], rows: &mut Rows) -> Outcome {
-    for path in paths {
+fn each(bench: &Bench, layer: &Layer, paths: Vec<Path>, ways: &[Way], rows: &mut Rows) -> Outcome {
+    for path in &chosen(bench, paths, rows) {
         for &way in ways {
             if way == Way::Default || layer.library.is_some() || BY_EVERY_WAY.contains(&path.name) {
                 let name = format!("{}, {}", path.name, way.word());
@@ -92,6 +92,15 @@ fn each(bench: &Bench, layer: &Layer, paths: &[Path], ways: &[Way], rows: &mut R
         }
     }
     Ok(())
+}
+
+/// Those that `--path` names, if it names any.
+fn chosen(bench: &Bench, mut paths: Vec<Path>, rows: &mut Rows) -> Vec<Path> {
+    paths.retain(|path| bench.chosen.is_empty() || bench.chosen.iter().any(|name| name == path.name));
+    if paths.is_empty() {
+        rows.skip("all ways", "--path names none of them");
+    }
+    paths
 }
 
 /// One path, by one way.
@@ -238,8 +247,8 @@ fn make(bench: &Bench, path: &Path, mebibytes: u64) -> Result<Vec<String>, Strin
 }
 
 fn host(bench: &Bench, rows: &mut Rows) -> Outcome {
-    for path in paths::host() {
-        let trial = Trial { bench, layer: &HIP_LAYER, path: &path, way: Way::Default };
+    for path in &chosen(bench, paths::host(), rows) {
+        let trial = Trial { bench, layer: &HIP_LAYER, path, way: Way::Default };
         match takes_of_the_card(&trial) {
             Err(reason) => rows.skip(path.name, reason),
             Ok(true) => trial.run(&format!("{}, which takes the card's memory on this release", path.name), rows)?,

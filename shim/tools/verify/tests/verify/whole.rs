@@ -62,14 +62,29 @@ fn without_a_card_the_file_is_judged_and_the_rest_named() {
     assert_eq!(cases, BTreeSet::from(["host", "linkage", "compute"]));
 }
 
+/// One way alone, and the cases that have it not say so.
+#[test]
+fn one_way_is_tried_alone() {
+    let Some(runtime) = Runtime::present().pop() else { panic!("no release") };
+    let outcome =
+        over_mock(&[runtime], 1, &shipped(), &["--case", "paths", "--case", "hsa-paths", "--case", "host-memory", "--path", "hipMallocPitch"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.text);
+    assert!(outcome.of("paths", "PASS").iter().all(|row| row.starts_with("hipMallocPitch, linked")), "{}", outcome.text);
+    assert_eq!((outcome.of("paths", "PASS").len(), outcome.all("SKIP").len()), (5, 2), "{}", outcome.text);
+}
+
 /// A run in which nothing could fail is a failure; one that was not possible is neither.
 #[test]
 fn nothing_tried_is_no_pass() {
     let outcome = bare(&shipped(), &["--case", "compute"]);
     assert_eq!((outcome.status, outcome.all("FAIL").len(), outcome.all("SKIP").len()), (1, 0, COMPUTE.len()), "{}", outcome.text);
-    for arguments in
-        [&["--case", "nonsense"][..], &["--shim", "/nowhere/libvrocm.so"], &["--quota", "1"], &["--runtime", "/nowhere/libamdhip64.so.7"]]
-    {
+    for arguments in [
+        &["--case", "nonsense"][..],
+        &["--shim", "/nowhere/libvrocm.so"],
+        &["--quota", "1"],
+        &["--path", "hipMallocs"],
+        &["--runtime", "/nowhere/libamdhip64.so.7"],
+    ] {
         let output = command(arguments).output().unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}");
     }
