@@ -50,7 +50,7 @@ int hsa_agent_get_info(uint64_t agent, int attribute, void *value) {
 int hiprtcCreateProgram(void **program, const char *source, const char *name, int count, const char **headers, const char **names) {
     (void)count, (void)headers, (void)names;
     *program = (void *)source;
-    return !strstr(source, "s_getreg") || strcmp(name, "kernel.hip");
+    return (!strstr(source, "s_getreg") && !strstr(source, "soak")) || strcmp(name, "kernel.hip");
 }
 int hiprtcCompileProgram(void *program, int count, const char **options) {
     return (void)program, fault("nocompile") || count < 1 || strncmp(options[0], "--offload-arch=gfx", 18) ? 6 : 0;

@@ -7,8 +7,6 @@ pub enum Code {
     Soak,
     /// A variable of that many bytes, and a kernel that uses it.
     Module(u64),
-    /// The same with a managed variable.
-    Managed(u64),
 }
 
 impl Code {
@@ -17,7 +15,6 @@ impl Code {
         match self {
             Self::Soak => "soak,0".into(),
             Self::Module(bytes) => format!("module,{bytes}"),
-            Self::Managed(bytes) => format!("managed,{bytes}"),
         }
     }
 
@@ -27,7 +24,6 @@ impl Code {
         match kind {
             "soak" => Some(Self::Soak),
             "module" => Some(Self::Module(bytes)),
-            "managed" => Some(Self::Managed(bytes)),
             _ => None,
         }
     }
@@ -37,9 +33,6 @@ impl Code {
         match self {
             Self::Soak => soak(),
             Self::Module(bytes) => format!("__attribute__((device)) unsigned char big[{bytes}ull];\n{TOUCH}{{ big[value] = value; }}\n"),
-            Self::Managed(bytes) => {
-                format!("__attribute__((managed)) unsigned char managed_big[{bytes}ull];\n{TOUCH}{{ managed_big[value] = value; }}\n")
-            }
         }
     }
 }
@@ -81,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_kind_is_named_and_found_by_its_name() {
-        for code in [Code::Soak, Code::Module(512 << 20), Code::Managed(1)] {
+        for code in [Code::Soak, Code::Module(512 << 20)] {
             let word = code.word();
             let (kind, bytes) = word.split_once(',').unwrap();
             assert_eq!(Code::of(kind, bytes), Some(code));

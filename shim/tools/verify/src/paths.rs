@@ -7,19 +7,14 @@ pub struct Path {
     pub name: &'static str,
     make: &'static str,
     undo: &'static str,
-    /// The entry point that refuses and cannot say so: it answers nothing, and what needs its result fails.
-    pub silent: Option<&'static str>,
 }
 
 impl Path {
-    /// Commands that take so many MiB. `code` answers what stands for `{module}`, `{managed}` (files of code with so many bytes) and `{gfx}` (the card's processor).
-    pub fn make(&self, mebibytes: u64, code: impl Fn(&str, u64) -> Result<String, String>) -> Result<Vec<String>, String> {
+    /// Commands that take so many MiB. `code` answers what stands for `{module}`: a file of code with so many bytes.
+    pub fn make(&self, mebibytes: u64, code: impl Fn(u64) -> Result<String, String>) -> Result<Vec<String>, String> {
         let mut filled = self.make.replace("{size}", &format!("{mebibytes}M"));
-        for name in ["module", "managed", "gfx"] {
-            let place = format!("{{{name}}}");
-            if filled.contains(&place) {
-                filled = filled.replace(&place, &code(name, mebibytes << 20)?);
-            }
+        if filled.contains("{module}") {
+            filled = filled.replace("{module}", &code(mebibytes << 20)?);
         }
         Ok(filled.split(' ').map(str::to_owned).collect())
     }
@@ -69,7 +64,7 @@ fn parse(table: &'static str) -> Vec<Path> {
         .map(|line| {
             let mut cells = line.split('\t');
             let mut cell = || cells.next().unwrap_or_default();
-            Path { name: cell(), make: cell(), undo: cell(), silent: Some(cell()).filter(|name| !name.is_empty()) }
+            Path { name: cell(), make: cell(), undo: cell() }
         })
         .collect()
 }
@@ -89,13 +84,12 @@ mod tests {
         for path in &all {
             assert!(path.make.contains('{') && !path.undo.is_empty(), "{path:?}");
             assert_eq!(all.iter().filter(|other| other.name == path.name).count(), 1, "{}", path.name);
-            assert!(path.silent.is_none_or(|name| path.calls().any(|call| call == name)), "{path:?}");
         }
-        let code = |name: &str, bytes: u64| Ok(format!("<{name} {bytes}>"));
+        let code = |bytes: u64| Ok(format!("<{bytes}>"));
         assert_eq!(device()[0].make(8, code), Ok(vec!["hipMalloc,8M".to_owned()]));
         let module = device().into_iter().find(|path| path.name == "hipModuleLoad").unwrap();
-        assert_eq!(module.make(1, |name, _| Ok(name.to_owned())), Ok(vec!["hipModuleLoad,module".to_owned()]));
-        assert!(module.make(1, |_, _| Err(String::new())).is_err());
+        assert_eq!(module.make(1, code), Ok(vec!["hipModuleLoad,<1048576>".to_owned()]));
+        assert!(module.make(1, |_| Err(String::new())).is_err());
     }
 
     /// What the library charges and what the manifests say has to be held, against what is tried here.

@@ -218,15 +218,13 @@ impl Trial<'_> {
     fn over(&self, mut session: Session, too_much: &[String], name: &str, rows: &mut Rows) -> Outcome {
         let (quota, over) = (self.bench.quota, self.bench.quota * 2);
         let failed = session.all(too_much)?;
-        // Where the one that refuses answers nothing, what uses its result fails somehow.
-        let refused = failed.as_ref().is_some_and(|(_, status)| self.path.silent.is_some() || *status == self.layer.refusal);
+        let refused = failed.as_ref().is_some_and(|(_, status)| *status == self.layer.refusal);
         let shown = failed.as_ref().map_or_else(|| "was granted".to_owned(), |(call, status)| format!("{call} answers {}", show(*status)));
         rows.judge(refused, format!("{name}: refused over the quota"), format!("{over} of {quota} MiB: {shown}"));
         let lives = session.ask(self.layer.little).is_ok_and(|answer| answer.status == Status::Code(0));
         let ended = session.close();
         rows.judge(lives && ended.end == End::Exit(0), format!("{name}: lives on"), ended.end.to_string());
         if let (true, Some((call, _))) = (refused, failed) {
-            let call = self.path.silent.map_or(call, str::to_owned);
             let counter = ended.counters.of(&call);
             let own = counter.refused >= 1 && counter.failed == 0 && counter.calls >= counter.refused;
             let shown = format!("{call}: {} calls, {} refused, {} failed in the driver", counter.calls, counter.refused, counter.failed);
@@ -237,13 +235,7 @@ impl Trial<'_> {
 }
 
 fn make(bench: &Bench, path: &Path, mebibytes: u64) -> Result<Vec<String>, String> {
-    path.make(mebibytes, |name, bytes| {
-        if name == "gfx" {
-            return bench.card().map(|card| card.gfx).map_err(|Trouble(why)| why);
-        }
-        let code = if name == "managed" { Code::Managed(bytes) } else { Code::Module(bytes) };
-        bench.code(code).map(|file| file.display().to_string())
-    })
+    path.make(mebibytes, |bytes| bench.code(Code::Module(bytes)).map(|file| file.display().to_string()))
 }
 
 fn host(bench: &Bench, rows: &mut Rows) -> Outcome {

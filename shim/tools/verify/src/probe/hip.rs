@@ -26,7 +26,6 @@ pub(super) enum Kind {
     Stream,
     Module,
     Library,
-    Binary,
 }
 
 /// One of them.
@@ -122,7 +121,7 @@ impl<'a> State<'a> {
         self.objects.iter().rev().find(|object| object.kind == kind).copied()
     }
 
-    pub(super) fn forget(&mut self, object: Object) {
+    fn forget(&mut self, object: Object) {
         if let Some(at) = self.objects.iter().rposition(|known| known.kind == object.kind && known.value == object.value) {
             self.objects.remove(at);
         }
@@ -310,9 +309,7 @@ fn dispatch(state: &mut State, name: &str, function: usize, arguments: &[&str]) 
         "hipInit" | "hipSetDevice" | "hipDeviceGraphMemTrim" | "hipDeviceSynchronize" | "hipDeviceSetLimit" => {
             Some(call6(function, [number(arguments, 0, 0), number(arguments, 1, 0), 0, 0, 0, 0]))
         }
-        _ if name.starts_with("hipModule") || name.starts_with("hipLibrary") || name.starts_with("__hip") || name == "hipFuncGetAttributes" => {
-            module::call(state, name, function, arguments)
-        }
+        _ if name.starts_with("hipModule") || name.starts_with("hipLibrary") => module::call(state, name, function, arguments),
         _ => give_back(state, name, function, arguments),
     }
 }

@@ -129,7 +129,7 @@ fn a_library_that_does_nothing_fails_every_case() {
     let silent = compile(folder.folder(), "silent");
     let runtimes = Runtime::present();
     // 5.2.3 does not come to an end with stream-ordered memory left, which is what the refusal spares it.
-    let outcome = over_mock(&runtimes, 2, &silent, &["--timeout", "5"]);
+    let outcome = over_mock(&runtimes, 2, &silent, &["--timeout", "5", "--path", "hipMalloc", "--path", "hsa_memory_allocate"]);
     assert_eq!(outcome.status, 1, "{}", outcome.text);
     let expected = ["host", "linkage", "coverage", "binding", "capacity", "paths", "hsa-paths", "processes", "cards", "stranded"];
     let expected = expected.iter().chain((runtimes.len() > 1).then_some(&"releases"));
@@ -172,7 +172,12 @@ fn a_probe_that_dies_or_hangs_is_a_row() {
 fn a_library_that_boasts_fails() {
     let folder = Mock::new();
     let boast = compile(folder.folder(), "boast");
-    let outcome = over_mock(&[newest()], 1, &boast, &["--case", "paths", "--case", "host-memory"]);
+    let outcome = over_mock(
+        &[newest()],
+        1,
+        &boast,
+        &["--case", "paths", "--case", "host-memory", "--path", "hipMalloc", "--path", "hipMallocManaged", "--path", "hipHostMalloc"],
+    );
     assert_eq!(outcome.status, 1, "{}", outcome.text);
     let failed = outcome.of("paths", "FAIL");
     for path in ["hipMalloc", "hipMallocManaged"] {
