@@ -119,7 +119,9 @@ fn at_once(bench: &Bench, card: &Topology, code: &Path, masks: &[Option<&str>]) 
 mod tests {
     use super::*;
 
-    fn plan(gfx: &str, cu: u32, se: u32, xcc: u32) -> (u32, (String, u32), Option<String>, Vec<(String, u32)>) {
+    type Parts = (u32, (String, u32), Option<String>, Vec<(String, u32)>);
+
+    fn plan(gfx: &str, cu: u32, se: u32, xcc: u32) -> Parts {
         let card = Topology { gfx: gfx.into(), name: String::new(), pci: String::new(), cu, se, sa_per_se: 1, xcc };
         let Plan { units, half, beside, others } = Plan::of(card.check().unwrap(), &card).unwrap();
         (units, half, beside, others)

@@ -77,7 +77,7 @@ impl StandIn {
             lists.extend((first..cu).map(|last| format!("{first}-{last}")));
         }
         lists.extend((0..cu).map(|bit| bit.to_string()));
-        lists.extend([format!("0,{}", self.card.xcc), format!("{}-{}", cu / 2, cu - 1), "0xff".into()]);
+        lists.extend([format!("0,{}", self.card.xcc), format!("{}-{}", cu / 2, cu - 1), format!("0x{:x}", (1_u32 << self.card.xcc) - 1)]);
         for list in lists {
             let mask = format!("0:{list}");
             let words = self.words(Some(&Variables { hsa: Some(mask.clone()), ..Variables::default() }));
