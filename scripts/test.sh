@@ -31,6 +31,9 @@ else
     echo "not checked: shell scripts (shellcheck is not installed)"
 fi
 
+step "mutants that survive are mutants that there are"
+scripts/mutate-audit.py --check
+
 step "programs"
 cargo build --release --locked
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -178,6 +179,161 @@ fn without_sinks_nothing_is_covered_below() {
     let outcome = two_layers(source, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
     assert_eq!(outcome.export("hipMalloc")["label"], "open");
     assert!(outcome.report["subjects"][0]["beneath"]["because"].as_str().expect("a reason").contains("no known allocator"));
+}
+
+/// A runtime that only gives back beneath takes its memory from somewhere else.
+#[test]
+fn a_free_alone_is_no_sink() {
+    let source = "int hsa_amd_memory_pool_free(void); int hipMalloc(void){return 0;} int hipFree(void){return hsa_amd_memory_pool_free();} int hipInit(void){return 0;}
+        int hipGetDeviceCount(void){return 0;}";
+    let outcome = two_layers(source, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(outcome.export("hipMalloc")["label"], "open");
+    assert!(outcome.report["subjects"][0]["beneath"]["because"].as_str().expect("a reason").contains("no known allocator"));
+}
+
+/// Called, asked for its address by code, or named by a table: a preload gets all three.
+#[test]
+fn each_way_to_bind_a_sink_is_one() {
+    let free =
+        "int hsa_amd_memory_pool_allocate(void), hsa_amd_memory_pool_free(void); int hipInit(void){return 0;} int hipGetDeviceCount(void){return 0;}
+        int hipFree(void){return hsa_amd_memory_pool_free();}";
+    for way in [
+        "int hipMalloc(void){return hsa_amd_memory_pool_allocate();}",
+        "void *hipMalloc(void){return hsa_amd_memory_pool_allocate;}",
+        "static void *table[] = {hsa_amd_memory_pool_allocate}; void *hipMalloc(void){return table;}",
+    ] {
+        let outcome = two_layers(&format!("{free} {way}"), &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+        assert_eq!(outcome.export("hipMalloc")["label"], "covered-below", "{way}");
+        let held = &outcome.report["subjects"][0]["beneath"]["held"];
+        assert_eq!(*held, serde_json::json!(["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"]), "{way}");
+    }
+}
+
+/// Own functions that are called through the PLT; not data, not what others define.
+#[test]
+fn re_entry_is_of_own_functions() {
+    let source = "int hsa_amd_memory_pool_allocate(void), hsa_amd_memory_pool_free(void); int hip_data = 1; int hipInit(void){return 0;} int hipGetDeviceCount(void){return 0;}
+        int hipFree(void){return hsa_amd_memory_pool_free();} int hipMalloc(void){return hipFree() + hsa_amd_memory_pool_allocate() + hip_data;}";
+    let outcome = two_layers(source, &["hipFree"], None);
+    assert_eq!(outcome.report["subjects"][0]["reentry"], serde_json::json!(["hipFree"]));
+    assert!(outcome.found("reentry", "hipFree"));
+}
+
+/// A size is no address: what only such a relocation names is not called through anything that a preload could take.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_sink_that_no_relocation_binds_is_not_held() {
+    let source = "__asm__(\".data\\n.quad hsa_amd_memory_pool_allocate@SIZE\\n.text\");
+        int hsa_amd_memory_pool_free(void); int hipMalloc(void){return 0;} int hipFree(void){return hsa_amd_memory_pool_free();} int hipInit(void){return 0;}
+        int hipGetDeviceCount(void){return 0;}";
+    let outcome = two_layers(source, &["hsa_amd_memory_pool_allocate", "hsa_amd_memory_pool_free"], None);
+    assert_eq!(outcome.export("hipMalloc")["label"], "open");
+    let open = &outcome.report["subjects"][0]["beneath"]["open"];
+    assert_eq!(open[0]["name"], "hsa_amd_memory_pool_allocate");
+    assert!(open[0]["reason"].as_str().expect("a reason").contains("a preload does not win it"), "{open}");
+}
+
+/// The family's own runtime is audited with it and has no such door: the acceptance is used all the same.
+#[test]
+fn an_acceptance_that_only_the_layer_above_uses_is_not_stale() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let soname = "-Wl,-soname,libhsa-runtime64.so.1";
+    let below = stub(
+        dir,
+        "libhsa-runtime64.so.1",
+        &["hsa_init", "hsa_iterate_agents", "hsa_amd_memory_pool_allocate", "hsa_agent_get_info"],
+        Some("ROCR_1 { global: hsa*; };"),
+        &[soname],
+    );
+    let runtime = library(dir, TWO_LAYERS, "libamdhip64.so.7", Some(NODES), &["-Wl,-soname,libamdhip64.so.7"]);
+    let shim = stub(dir, "shim.so", &["hsa_amd_memory_pool_allocate"], None, &[]);
+    let entry = |export: &str| format!(r#"{{"family": "hsa", "export": "{export}", "reason": "a test", "since": "2026-01-01"}}"#);
+    let accepted = format!("{{\"schema_version\": 1, \"accepted\": [{}, {}]}}", entry("hsa_amd_memory_pool_free"), entry("hsa_memory_free"));
+    std::fs::write(dir.join("accept.json"), accepted).expect("written");
+    let outcome = audit(&["coverage", text(&below), text(&runtime), "--shim", text(&shim), "--accept", text(&dir.join("accept.json"))]);
+    assert!(!outcome.found("stale-acceptance", "hsa_amd_memory_pool_free") && outcome.found("stale-acceptance", "hsa_memory_free"));
+}
+
+#[test]
+fn a_definition_that_the_loader_would_not_bind_is_no_interposer() {
+    let source = "int hipMalloc(void){return 0;} int hipFree(void){return 0;} int hipInit(void){return 0;} int hipGetDeviceCount(void){return 0;}";
+    let outcome = two_layers(source, &["hipMalloc", "hipInit"], Some("mine_1 { global: *; };"));
+    assert_eq!(outcome.exit, 1);
+    for (name, must) in [("hipMalloc", true), ("hipInit", false)] {
+        let export = outcome.export(name);
+        assert_eq!((export["label"].as_str(), export["must_interpose"].as_bool()), (Some("not-bound"), Some(must)), "{export}");
+        assert!(outcome.found("not-bound", name) && !outcome.found("open-door", name), "{name}");
+    }
+}
+
+/// Counted a second time, from the lists of the report itself.
+#[test]
+fn what_is_new_since_the_release_before_is_listed() {
+    let outcome = audit(&["coverage", "--interposed", "../manifests/interposed-reference.json"]);
+    let subjects = outcome.report["subjects"].as_array().expect("subjects");
+    let mut before: Option<(&str, &Value, BTreeSet<&str>)> = None;
+    let mut compared = 0;
+    for subject in subjects {
+        let exports = subject["exports"].as_array().expect("exports").iter();
+        let names: BTreeSet<&str> = exports.map(|export| export["name"].as_str().expect("a name")).collect();
+        let family = subject["family"].as_str().expect("a family");
+        match &before {
+            Some((other, release, known)) if *other == family => {
+                let listed = subject["new_since"]["exports"].as_array().expect("a list").iter().map(|name| name.as_str().expect("a name"));
+                let listed: Vec<&str> = listed.collect();
+                assert_eq!(listed, names.difference(known).copied().collect::<Vec<_>>(), "{}", subject["file"]);
+                assert_eq!(subject["new_since"]["release"], **release, "{}", subject["file"]);
+                compared += listed.len();
+            }
+            _ => assert!(subject["new_since"].is_null(), "{} is the first", subject["file"]),
+        }
+        before = Some((family, &subject["release"], names));
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+/// Names of the shim that a runtime does not have: those of the other layer are its own business, those of nobody are said.
+#[test]
+fn absent_names_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = stub(
+        folder.path(),
+        "libamdhip64.so.7",
+        &["hipMalloc", "hipFree", "hipGetDeviceCount"],
+        Some("hip_7.2 { global: hip*; };"),
+        &["-Wl,-soname,libamdhip64.so.7"],
+    );
+    let list = folder.path().join("names");
+    std::fs::write(&list, "hipFree\nhipMallco\nhipMallocAsync\nhsa_init\nwidget_open\n").expect("written");
+    let outcome = audit(&["coverage", text(&runtime), "--interposed", text(&list)]);
+    assert_eq!(outcome.report["subjects"][0]["absent"], serde_json::json!(["hipMallco", "hipMallocAsync", "widget_open"]));
+    assert!(outcome.found("near-miss", "hipMallco"));
+    assert!(outcome.found("absent-name", "hipMallocAsync"));
+    assert!(outcome.found("stray-name", "widget_open"));
+    assert!(!outcome.found("stray-name", "hsa_init") && !outcome.found("absent-name", "hsa_init"));
+}
+
+/// The nodes say what a build is at least; a file name may only say more.
+#[test]
+fn nodes_hold_the_number_of_a_file_name_to_account() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    std::fs::write(dir.join("names"), "hipFree\n").expect("written");
+    for (file, release, says) in [
+        ("libamdhip64.so.7.3.70300", "7.3", "file name"),
+        ("libamdhip64.so.6.4.60403", "6.4", "file name"),
+        ("libamdhip64.so.5.0.50000", "6.4", "newest version node hip_6.4"),
+        ("libamdhip64.so", "6.4", "newest version node hip_6.4"),
+    ] {
+        let nodes = "hip_4.2 { global: hipMalloc; local: *; }; hip_6.4 { global: hip*; } hip_4.2;";
+        let names = ["hipMalloc", "hipFree", "hipGetDeviceCount"];
+        let runtime = stub(dir, file, &names, Some(nodes), &["-Wl,-soname,libamdhip64.so.6"]);
+        let outcome = audit(&["coverage", text(&runtime), "--interposed", text(&dir.join("names"))]);
+        let subject = &outcome.report["subjects"][0];
+        assert_eq!(subject["release"], release, "{file}");
+        assert!(subject["release_evidence"].as_str().expect("text").contains(says), "{file}: {}", subject["release_evidence"]);
+    }
 }
 
 /// Audits a runtime of three exports with one acceptance; the shim interposes nothing of them.

@@ -195,6 +195,40 @@ fn evidence_of_a_real_runtime() {
     std::fs::write(&classes, changed).expect("written");
     std::os::unix::fs::symlink(hip.canonicalize().expect("there"), families.path().join("libamdhip64.so.7")).expect("linked");
     check(AUDIT, families.path(), &[("evidence-fail", &["evidence", "libamdhip64.so.7", "--manifests", "hip"], 1)]);
+    // Two that the family does not know any more: of one the code says what it does, of the other nothing.
+    let known = |line: &&str| !line.starts_with("{\"name\": \"hipMemCreate\"") && !line.starts_with("{\"name\": \"hipGetErrorName\"");
+    let fewer: Vec<&str> = text.lines().filter(known).collect();
+    assert_eq!(fewer.len() + 2, text.lines().count());
+    std::fs::write(&classes, fewer.join("\n")).expect("written");
+    check(
+        AUDIT,
+        families.path(),
+        &[
+            ("manifest-add", &["manifest", "add", "libamdhip64.so.7", "--manifests", "hip"], 0),
+            ("manifest-add-nothing", &["manifest", "add", "libamdhip64.so.7"], 0),
+            ("manifest-add-refused", &["manifest", "add", "hip/classes.json"], 2),
+        ],
+    );
+}
+
+/// What is made from the arguments: scripts for shells and the manual pages.
+#[test]
+fn what_packages_install() {
+    let folder = tempfile::tempdir().expect("a folder");
+    check(
+        AUDIT,
+        folder.path(),
+        &[
+            ("man", &["man"], 0),
+            ("man-gfx-scan", &["man", "gfx-scan"], 0),
+            ("completions-bash", &["completions", "bash"], 0),
+            ("completions-bash-gfx-scan", &["completions", "bash", "--program", "gfx-scan"], 0),
+            ("completions-zsh", &["completions", "zsh"], 0),
+            ("completions-zsh-gfx-scan", &["completions", "zsh", "--program", "gfx-scan"], 0),
+            ("completions-fish", &["completions", "fish"], 0),
+            ("completions-fish-gfx-scan", &["completions", "fish", "--program", "gfx-scan"], 0),
+        ],
+    );
 }
 
 /// A stand-in ROCr whose registry is an array.

@@ -188,7 +188,7 @@ fn one_pass_over_sorted_names_finds_the_rows_that_a_search_finds() {
             // Strangers before, between and after, and a name twice.
             let mut names: Vec<String> = build.exports().map(|export| export.name.to_string()).collect();
             names.extend(names.iter().step_by(7).map(|name| format!("{name}_")).collect::<Vec<_>>());
-            names.extend(["".into(), "A".into(), "~".into(), names[names.len() / 2].clone()]);
+            names.extend([String::new(), "A".into(), "~".into(), names[names.len() / 2].clone()]);
             names.sort();
             let rows: Vec<_> = family.rows_of(names.iter().map(String::as_str)).collect();
             let searched: Vec<_> = names.iter().map(|name| family.row(name)).collect();

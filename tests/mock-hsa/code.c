@@ -231,6 +231,16 @@ EXPORT status_t hsa_executable_load_agent_code_object(executable_t executable, a
     return status;
 }
 
+/* Of HSA 1.0: the handle is the address of the file in memory, whose section headers are taken to come last, as linkers lay them. */
+EXPORT status_t hsa_executable_load_code_object(executable_t executable, agent_t agent, uint64_t object, const char *options) {
+    (void)options;
+    int card;
+    if (!executable || !object) return INVALID_ARGUMENT;
+    if (!agent_card(agent, &card) || card < 0) return INVALID_AGENT;
+    const Elf64_Ehdr *header = (Elf64_Ehdr *)(uintptr_t)object;
+    return load(EXECUTABLE(executable), card, (const char *)header, header->e_shoff + header->e_shnum * sizeof(Elf64_Shdr));
+}
+
 EXPORT status_t hsa_executable_get_symbol_by_name(executable_t executable, const char *name, const agent_t *agent, symbol_t *out) {
     int card = -1;
     if (agent && !agent_card(*agent, &card)) return INVALID_AGENT;

@@ -69,6 +69,27 @@ EXPORT status_t hsa_queue_destroy(struct queue *queue) {
     return OK;
 }
 
+EXPORT status_t hsa_soft_queue_create(pool_t region, uint32_t size, uint32_t type, uint32_t features, signal_t doorbell, struct queue **out) {
+    (void)features, (void)doorbell;
+    int card;
+    return pool_kind_of(region, &card) != POOL_NONE ? hsa_queue_create(card_agent(card), size, type, NULL, NULL, 0, 0, out) : INVALID_ARGUMENT;
+}
+
+/* Sessions of PC sampling: numbers, nothing is sampled. */
+EXPORT status_t hsa_ven_amd_pcs_create(agent_t agent, uint32_t method, uint32_t units, size_t interval, size_t latency, size_t buffer, void *ready, void *data,
+                                       uint64_t *out) {
+    (void)method, (void)units, (void)interval, (void)latency, (void)buffer, (void)ready, (void)data;
+    static uint64_t last;
+    int card;
+    if (!agent_card(agent, &card) || card < 0) return INVALID_AGENT;
+    return *out = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED), OK;
+}
+EXPORT status_t hsa_ven_amd_pcs_create_from_id(uint32_t id, agent_t agent, uint32_t method, uint32_t units, size_t interval, size_t latency, size_t buffer,
+                                               void *ready, void *data, uint64_t *out) {
+    return (void)id, hsa_ven_amd_pcs_create(agent, method, units, interval, latency, buffer, ready, data, out);
+}
+EXPORT status_t hsa_ven_amd_pcs_destroy(uint64_t session) { return session ? OK : INVALID_ARGUMENT; }
+
 EXPORT uint64_t hsa_queue_load_read_index_relaxed(const struct queue *queue) { return __atomic_load_n(&STATE(queue)->read, __ATOMIC_ACQUIRE); }
 EXPORT uint64_t hsa_queue_load_read_index_scacquire(const struct queue *queue) { return __atomic_load_n(&STATE(queue)->read, __ATOMIC_ACQUIRE); }
 EXPORT uint64_t hsa_queue_load_write_index_relaxed(const struct queue *queue) { return __atomic_load_n(&STATE(queue)->write, __ATOMIC_ACQUIRE); }

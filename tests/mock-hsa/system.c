@@ -76,6 +76,12 @@ EXPORT status_t hsa_system_get_major_extension_table(uint16_t extension, uint16_
     return OK;
 }
 
+/* Of HSA 1.0: the caller gives no size, and takes the whole table of that version. */
+EXPORT status_t hsa_system_get_extension_table(uint16_t extension, uint16_t major, uint16_t minor, void *out) {
+    (void)minor;
+    return hsa_system_get_major_extension_table(extension, major, extension == EXTENSION_IMAGES ? image_table_size : loader_table_size, out);
+}
+
 EXPORT status_t hsa_amd_register_system_event_handler(status_t (*callback)(const void *, void *), void *data) { return (void)callback, (void)data, OK; }
 EXPORT status_t hsa_amd_enable_logging(uint8_t *flags, void *file) { return (void)flags, (void)file, OK; }
 EXPORT status_t hsa_amd_coherency_set_type(agent_t agent, uint32_t type) { return (void)agent, (void)type, OK; }

@@ -1,5 +1,6 @@
 /* A stand-in for libamdhip64 without any HSA beneath: what it hands out is memory of the host, counted by it alone. `hipDeviceGetLimit(1)` answers how many that
- * are, so that a test can compare them with what the shim has charged. Memory that is mapped outlives its handle; memory of graphs is taken with the node. */
+ * are, so that a test can compare them with what the shim has charged. Memory that is mapped outlives its handle; memory of graphs is taken with the node.
+ * `STANDIN_VERSION` is what it says its version is. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,23 @@ struct block {
 };
 struct graph {
     int nothing;
+};
+struct extent {
+    size_t width, height, depth;
+};
+struct pitched {
+    void *pointer;
+    size_t pitch, xsize, ysize;
+};
+struct array_desc {
+    size_t width, height;
+    int format;
+    unsigned channels;
+};
+struct array3d_desc {
+    size_t width, height, depth;
+    int format;
+    unsigned channels, flags;
 };
 struct mapping {
     struct mapping *next;
@@ -79,7 +97,10 @@ static int give(void *pointer, int references, int uses) {
 
 EXPORT int hipInit(unsigned flags) { return (void)flags, SUCCESS; }
 EXPORT int hipGetDeviceCount(int *count) { return *count = 1, SUCCESS; }
-EXPORT int hipRuntimeGetVersion(int *version) { return *version = 70200000, SUCCESS; }
+EXPORT int hipRuntimeGetVersion(int *version) {
+    const char *other = getenv("STANDIN_VERSION");
+    return *version = other ? atoi(other) : 70200000, SUCCESS;
+}
 EXPORT int hipGetDevice(int *device) { return *device = 0, SUCCESS; }
 EXPORT int hipSetDevice(int device) { return device ? 101 : SUCCESS; }
 EXPORT int hipDeviceGetPCIBusId(char *id, int size, int device) { return (void)device, snprintf(id, size, "0000:03:00.0"), SUCCESS; }
@@ -93,13 +114,48 @@ EXPORT int hipMallocPitch(void **out, size_t *pitch, size_t width, size_t height
     *pitch = (width + 511) / 512 * 512;
     return hipMalloc(out, *pitch * height);
 }
-EXPORT int hipMallocArray(void **out, const int *bits, size_t width, size_t height, unsigned flags) {
-    (void)flags;
-    return make(out, (bits[0] + bits[1] + bits[2] + bits[3]) / 8 * width * (height ? height : 1), NULL);
+EXPORT int hipMemAllocPitch(void **out, size_t *pitch, size_t width, size_t height, unsigned element) {
+    (void)element;
+    *pitch = (width + 511) / 512 * 512;
+    return make(out, *pitch * height, NULL);
 }
+EXPORT int hipMalloc3D(struct pitched *out, struct extent extent) {
+    *out = (struct pitched){NULL, (extent.width + 511) / 512 * 512, extent.width, extent.height};
+    return make(&out->pointer, out->pitch * extent.height * extent.depth, NULL);
+}
+/* Elements of four bytes, which is all that the driver asks for; each level is half as wide and high as the one before. */
+static int elements(void **out, size_t width, size_t height, size_t depth, unsigned levels) {
+    size_t sum = 0;
+    for (; levels; levels--, width /= 2, height /= 2) sum += 4 * (width ? width : 1) * (height ? height : 1) * (depth ? depth : 1);
+    return make(out, sum, NULL);
+}
+EXPORT int hipMallocArray(void **out, const int *bits, size_t width, size_t height, unsigned flags) {
+    return (void)bits, (void)flags, elements(out, width, height, 0, 1);
+}
+EXPORT int hipMalloc3DArray(void **out, const int *bits, struct extent extent, unsigned flags) {
+    return (void)bits, (void)flags, elements(out, extent.width, extent.height, extent.depth, 1);
+}
+EXPORT int hipArrayCreate(void **out, const struct array_desc *desc) { return elements(out, desc->width, desc->height, 0, 1); }
+EXPORT int hipArray3DCreate(void **out, const struct array3d_desc *desc) { return elements(out, desc->width, desc->height, desc->depth, 1); }
+EXPORT int hipMallocMipmappedArray(void **out, const int *bits, struct extent extent, unsigned levels, unsigned flags) {
+    return (void)bits, (void)flags, elements(out, extent.width, extent.height, extent.depth, levels);
+}
+EXPORT int hipMipmappedArrayCreate(void **out, const struct array3d_desc *desc, unsigned levels) {
+    return elements(out, desc->width, desc->height, desc->depth, levels);
+}
+/* As 5.x, where the flags are those of the common allocator: device memory unless bit 10 is set. What others call host memory is none of its record. */
+EXPORT int hipHostAlloc(void **out, size_t bytes, unsigned flags) { return flags & 1 << 10 ? (*out = malloc(bytes)) ? SUCCESS : OUT_OF_MEMORY : make(out, bytes, NULL); }
+EXPORT int hipHostFree(void *pointer) { return give(pointer, 1, 0); }
+EXPORT int hipFreeHost(void *pointer) { return give(pointer, 1, 0); }
+EXPORT int hipMemPoolCreate(void **out, const void *properties) { return (void)properties, *out = malloc(1), SUCCESS; }
+EXPORT int hipMemPoolDestroy(void *pool) { return free(pool), SUCCESS; }
+EXPORT int hipMallocFromPoolAsync(void **out, size_t bytes, void *pool, void *stream) { return (void)pool, (void)stream, make(out, bytes, NULL); }
 EXPORT int hipMallocAsync(void **out, size_t bytes, void *stream) { return (void)stream, make(out, bytes, NULL); }
 EXPORT int hipFree(void *pointer) { return give(pointer, 1, 0); }
 EXPORT int hipFreeArray(void *pointer) { return give(pointer, 1, 0); }
+EXPORT int hipArrayDestroy(void *pointer) { return give(pointer, 1, 0); }
+EXPORT int hipFreeMipmappedArray(void *pointer) { return give(pointer, 1, 0); }
+EXPORT int hipMipmappedArrayDestroy(void *pointer) { return give(pointer, 1, 0); }
 EXPORT int hipFreeAsync(void *pointer, void *stream) { return (void)stream, give(pointer, 1, 0); }
 
 EXPORT int hipMemCreate(void **out, size_t bytes, const void *properties, unsigned long long flags) { return (void)properties, (void)flags, make(out, bytes, NULL); }
@@ -148,13 +204,21 @@ EXPORT int hipMemRetainAllocationHandle(void **out, void *address) {
 }
 
 EXPORT int hipGraphCreate(void **out, unsigned flags) { return (void)flags, *out = calloc(1, sizeof(struct graph)), SUCCESS; }
-EXPORT int hipGraphAddMemAllocNode(void **node, void *graph, void *const *dependencies, size_t count, char *parameters) {
-    (void)dependencies, (void)count;
+static int add_alloc_node(void **node, void *graph, char *parameters) {
     size_t bytes;
     memcpy(&bytes, parameters + 104, sizeof bytes);
     int status = make(node, bytes, graph);
     if (!status) memcpy(parameters + 112, node, sizeof *node);
     return status;
+}
+EXPORT int hipGraphAddMemAllocNode(void **node, void *graph, void *const *dependencies, size_t count, char *parameters) {
+    return (void)dependencies, (void)count, add_alloc_node(node, graph, parameters);
+}
+EXPORT int hipGraphAddNode(void **node, void *graph, void *const *dependencies, size_t count, char *parameters) {
+    int type;
+    (void)dependencies, (void)count;
+    memcpy(&type, parameters, sizeof type);
+    return type == 10 ? add_alloc_node(node, graph, parameters + 16) : INVALID;
 }
 EXPORT int hipGraphGetNodes(void *graph, void **nodes, size_t *count) {
     size_t room = nodes ? *count : 0, found = 0;
@@ -185,3 +249,19 @@ EXPORT int hipDeviceReset(void) {
 }
 EXPORT int hipMemGetInfo(size_t *left, size_t *all) { return *left = total - held, *all = total, SUCCESS; }
 EXPORT int hipDeviceGetLimit(size_t *value, int limit) { return *value = limit == 1 ? held : 0, SUCCESS; }
+
+/* Look-ups that ask no loader: a table of its own functions, by aliases that a preload does not stand in for. */
+#define OWN(name) extern __typeof__(name) own_##name __attribute__((alias(#name), visibility("hidden")));
+OWN(hipMalloc) OWN(hipFree) OWN(hipMemGetInfo) OWN(hipDeviceGetLimit)
+static int look_up(const char *name, void **out) {
+    static const struct {
+        const char *name;
+        void *function;
+    } table[] = {{"hipMalloc", own_hipMalloc}, {"hipFree", own_hipFree}, {"hipMemGetInfo", own_hipMemGetInfo}, {"hipDeviceGetLimit", own_hipDeviceGetLimit}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name)) return *out = table[i].function, SUCCESS;
+    return INVALID;
+}
+EXPORT int hipGetProcAddress(const char *name, void **out, int version, uint64_t flags, int *status) { return (void)version, (void)flags, *status = look_up(name, out); }
+EXPORT int hipGetDriverEntryPoint(const char *name, void **out, unsigned long long flags, int *status) { return (void)flags, *status = look_up(name, out); }
+EXPORT int hipGetDriverEntryPoint_spt(const char *name, void **out, unsigned long long flags, int *status) { return (void)flags, *status = look_up(name, out); }

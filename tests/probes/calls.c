@@ -457,6 +457,17 @@ static int launch_graph(struct state *state, const char *name, void *function, c
     return graph ? CALL(graph->value, stream_of(state)) : NOTHING_TO_USE;
 }
 
+static int update_graph(struct state *state, const char *name, void *function, const struct arguments *arguments) {
+    struct object *executable = newest(state, EXECUTABLE_GRAPH), *graph = newest(state, GRAPH);
+    void *node = NULL;
+    int result = 0;
+    (void)name, (void)arguments;
+    if (!executable || !graph) return NOTHING_TO_USE;
+    int status = CALL(executable->value, graph->value, &node, &result);
+    answer(state, " result=%d", result);
+    return status;
+}
+
 static int capture(struct state *state, const char *name, void *function, const struct arguments *arguments) {
     if (strstr(name, "Begin")) return CALL(stream_of(state), (int)number(arguments, 0, 0));
     void *graph = NULL;
@@ -992,7 +1003,7 @@ static int texture(struct state *state, const char *name, void *function, const 
     X(hipMemcpy, copy_and_compare) X(hipCreateTextureObject, texture) X(hipTexObjectCreate, texture) X(hipGraphGetNodes, NULL)                       \
     X(hipLibraryGetKernel, library_kernel) X(hipLibraryEnumerateKernels, library_kernel) X(__hipRegisterFatBinary, register_binary)                         \
     X(__hipUnregisterFatBinary, give_back) X(__hipRegisterVar, register_symbol) X(__hipRegisterFunction, register_symbol)                                   \
-    X(__hipRegisterManagedVar, register_symbol) X(hipMemcpyToSymbol, use_symbol) X(hipMemcpyToSymbolAsync, use_symbol)                                      \
+    X(hipGraphExecUpdate, update_graph) X(__hipRegisterManagedVar, register_symbol) X(hipMemcpyToSymbol, use_symbol) X(hipMemcpyToSymbolAsync, use_symbol)                                      \
     X(hipMemcpyToSymbol_spt, use_symbol) X(hipMemcpyToSymbolAsync_spt, use_symbol) X(hipMemcpyFromSymbol, use_symbol)                                       \
     X(hipMemcpyFromSymbolAsync, use_symbol) X(hipMemcpyFromSymbol_spt, use_symbol) X(hipMemcpyFromSymbolAsync_spt, use_symbol)                              \
     X(hipGetSymbolAddress, use_symbol) X(hipGetSymbolSize, use_symbol) X(hipFuncGetAttributes, use_symbol) X(hipFuncSetAttribute, use_symbol)               \

@@ -5,7 +5,7 @@
  * A command is `name[,argument…]`: hipMalloc,64M hipFree hipMemGetInfo. What a call makes is kept, and the next that needs such a thing takes the newest.
  * One line for each: `name status detail`. The status is HIP's own, `absent` when the way does not lead to the name, `unused` when an object is missing.
  * Ways: direct (linked), dlsym (a handle opened RTLD_LOCAL), dlvsym (that handle, with a version: --version=hip_4.2), default (dlsym on RTLD_DEFAULT),
- * proc (hipGetProcAddress found by dlsym), entry (hipGetDriverEntryPoint).
+ * proc (hipGetProcAddress found by dlsym), entry (hipGetDriverEntryPoint), entry_spt (hipGetDriverEntryPoint_spt).
  * Other commands: sleep,MS  touch,PATH  wait,PATH  mark,TEXT  mock,KNOB,VALUE  kill  fork,COMMAND…  closefrom,N  abandon (forgets all objects)
  */
 #include "driver.h"
@@ -41,8 +41,8 @@ void *entry(const char *name) {
         int result = 0;
         return get && !get(name, &found, 70200000, 0, &result) ? found : NULL;
     }
-    if (!strcmp(way, "entry")) {
-        int (*get)(const char *, void **, unsigned long long, int *) = dlsym(handle, "hipGetDriverEntryPoint");
+    if (!strncmp(way, "entry", 5)) {
+        int (*get)(const char *, void **, unsigned long long, int *) = dlsym(handle, way[5] ? "hipGetDriverEntryPoint_spt" : "hipGetDriverEntryPoint");
         int result = 0;
         return get && !get(name, &found, 0, &result) ? found : NULL;
     }

@@ -2,7 +2,9 @@
  *
  *   card,N  pool_allocate,SIZE[,FLAGS]  memory_allocate,SIZE  pool_free[,null]  memory_free
  *   vmem_create,SIZE  vmem_release[,0]  vmem_reserve,SIZE  vmem_map  vmem_access  vmem_retain  vmem_unmap  vmem_unreserve  vmem_export  vmem_import
- *   ipc_create,FILE  ipc_attach,FILE  ipc_detach  pool_size  available  pointer_info  load,FILE  unload
+ *   ipc_create,FILE  ipc_attach,FILE  ipc_detach  pool_size  region_size  available  pointer_info  load,FILE  load_file,FILE  load_old,FILE  load_part,FILE
+ *   load_part_old,FILE  reader,FILE  reader_gone  readers,COUNT  load_reader  unload  queue,PRIVATE  soft_queue,PACKETS  queue_gone  sampling,BUFFER  sampling_id,BUFFER  sampling_gone  svm,SIZE  svm_none
+ *   shut_down
  *
  * One line for each: `name status detail`, the status as a decimal number. What a call makes is kept, and the next that needs such a thing takes the newest. */
 #include "../mock-hsa/abi.h"
@@ -39,6 +41,20 @@ status_t hsa_code_object_reader_create_from_memory(const void *, size_t, reader_
 status_t hsa_executable_create_alt(uint32_t, uint32_t, const char *, executable_t *);
 status_t hsa_executable_load_agent_code_object(executable_t, agent_t, reader_t, const char *, loaded_t *);
 status_t hsa_executable_destroy(executable_t);
+status_t hsa_region_get_info(pool_t, uint32_t, void *);
+status_t hsa_code_object_reader_create_from_file(int, reader_t *);
+status_t hsa_code_object_reader_destroy(reader_t);
+status_t hsa_executable_load_code_object(executable_t, agent_t, uint64_t, const char *);
+status_t hsa_queue_create(agent_t, uint32_t, uint32_t, void *, void *, uint32_t, uint32_t, struct queue **);
+status_t hsa_soft_queue_create(pool_t, uint32_t, uint32_t, uint32_t, signal_t, struct queue **);
+status_t hsa_queue_destroy(struct queue *);
+status_t hsa_ven_amd_pcs_create(agent_t, uint32_t, uint32_t, size_t, size_t, size_t, void *, void *, uint64_t *);
+status_t hsa_ven_amd_pcs_create_from_id(uint32_t, agent_t, uint32_t, uint32_t, size_t, size_t, size_t, void *, void *, uint64_t *);
+status_t hsa_ven_amd_pcs_destroy(uint64_t);
+status_t hsa_amd_svm_attributes_set(void *, size_t, struct svm_attribute *, size_t);
+status_t hsa_system_get_extension_table(uint16_t, uint16_t, uint16_t, void *);
+status_t hsa_system_get_major_extension_table(uint16_t, uint16_t, size_t, void *);
+status_t hsa_shut_down(void);
 
 static agent_t agents[16];
 static int agent_count;
@@ -58,6 +74,49 @@ static size_t reserved_size, mapped_size;
 static int exported = -1;
 static void *attached;
 static executable_t executable;
+static reader_t reader;
+static struct queue *queue;
+static uint64_t session;
+static char code[1 << 16];
+static size_t code_size;
+
+static void read_code(const char *path) {
+    FILE *file = fopen(path, "r");
+    code_size = file ? fread(code, 1, sizeof code, file) : 0;
+    if (file) fclose(file);
+    hsa_executable_create_alt(0, 0, NULL, &executable);
+}
+
+static status_t load_reader(void) { return hsa_executable_load_agent_code_object(executable, agents[card], reader, NULL, NULL); }
+
+/* The sixth function of the loader's table opens a part of a file: here all of it. */
+static status_t load_part(const char *path, bool old) {
+    status_t (*table[16])(int, size_t, size_t, reader_t *) = {NULL};
+    status_t status = old ? hsa_system_get_extension_table(EXTENSION_LOADER, 1, 3, table)
+                          : hsa_system_get_major_extension_table(EXTENSION_LOADER, 1, sizeof table, table);
+    FILE *file = fopen(path, "r");
+    hsa_executable_create_alt(0, 0, NULL, &executable);
+    if (file && !fseek(file, 0, SEEK_END) && status == OK) status = table[5](fileno(file), 0, ftell(file), &reader);
+    if (file) fclose(file);
+    return status == OK ? load_reader() : status;
+}
+
+/* Opens a code object and closes it again, each time at another address: the place of the last one is taken meanwhile. */
+static status_t open_and_close(size_t count) {
+    status_t status = OK;
+    while (count-- && status == OK) {
+        status = hsa_code_object_reader_create_from_memory(code, code_size, &reader);
+        if (status == OK) status = hsa_code_object_reader_destroy(reader);
+        if (!malloc(24)) return ERROR;
+    }
+    return status;
+}
+
+/* Access of the card (0x200) or of nobody (0x202) to what was reserved. */
+static status_t give_access(uint64_t attribute, size_t size) {
+    struct svm_attribute one = {attribute, agents[card]};
+    return hsa_amd_svm_attributes_set(reserved, size, &one, 1);
+}
 
 static status_t keep_agent(agent_t agent, void *unused) {
     uint32_t device;
@@ -136,15 +195,41 @@ static status_t run(const char *name, const char *argument, const char *second, 
         snprintf(detail, room, " type=%u", info.type);
     }
     IS(load) {
-        FILE *file = fopen(argument, "r");
-        static char code[1 << 16];
-        size_t length = file ? fread(code, 1, sizeof code, file) : 0;
-        reader_t reader;
-        if (file) fclose(file);
-        hsa_executable_create_alt(0, 0, NULL, &executable);
-        if (!hsa_code_object_reader_create_from_memory(code, length, &reader))
-            status = hsa_executable_load_agent_code_object(executable, agents[card], reader, NULL, NULL);
+        read_code(argument);
+        if (!hsa_code_object_reader_create_from_memory(code, code_size, &reader)) status = load_reader();
     }
+    IS(load_file) {
+        FILE *file = fopen(argument, "r");
+        hsa_executable_create_alt(0, 0, NULL, &executable);
+        if (file && !hsa_code_object_reader_create_from_file(fileno(file), &reader)) status = load_reader();
+        if (file) fclose(file);
+    }
+    IS(load_old) {
+        read_code(argument);
+        status = hsa_executable_load_code_object(executable, agents[card], (uintptr_t)code, NULL);
+    }
+    IS(load_part) status = load_part(argument, false);
+    IS(load_part_old) status = load_part(argument, true);
+    IS(readers) status = open_and_close(size);
+    IS(reader) {
+        read_code(argument);
+        status = hsa_code_object_reader_create_from_memory(code, code_size, &reader);
+    }
+    IS(reader_gone) status = hsa_code_object_reader_destroy(reader);
+    IS(load_reader) status = load_reader();
+    IS(region_size) status = hsa_region_get_info(pool, POOL_SIZE, &size);
+    IS(queue) status = hsa_queue_create(agents[card], 64, 0, NULL, NULL, size, 0, &queue);
+    IS(soft_queue) status = hsa_soft_queue_create(pool, size, 0, 0, 0, &queue);
+    IS(queue_gone) status = hsa_queue_destroy(queue);
+    IS(sampling) status = hsa_ven_amd_pcs_create(agents[card], 0, 0, 0, 0, size, NULL, NULL, &session);
+    IS(sampling_id) status = hsa_ven_amd_pcs_create_from_id(1, agents[card], 0, 0, 0, 0, size, NULL, NULL, &session);
+    IS(sampling_gone) status = hsa_ven_amd_pcs_destroy(session);
+    IS(svm) {
+        status = hsa_amd_vmem_address_reserve(&reserved, reserved_size = size, 0, 0);
+        if (status == OK) status = give_access(0x200, size);
+    }
+    IS(svm_none) status = give_access(0x202, reserved_size);
+    IS(shut_down) status = hsa_shut_down();
     IS(unload) status = hsa_executable_destroy(executable);
     else snprintf(detail, room, " unknown");
 #undef IS

@@ -29,6 +29,8 @@ pub enum Way {
     ProcAddress,
     /// `hipGetDriverEntryPoint`, itself found by `dlsym`.
     DriverEntryPoint,
+    /// `hipGetDriverEntryPoint_spt`, likewise.
+    DriverEntryPointSpt,
 }
 
 impl Way {
@@ -43,6 +45,7 @@ impl Way {
             Self::Default => "default",
             Self::ProcAddress => "proc",
             Self::DriverEntryPoint => "entry",
+            Self::DriverEntryPointSpt => "entry_spt",
         }
     }
 
@@ -50,7 +53,7 @@ impl Way {
     pub fn exists_in(self, runtime: &Runtime) -> bool {
         match self {
             Self::ProcAddress => runtime.is_at_least("6.4.3"),
-            Self::DriverEntryPoint => runtime.is_at_least("7.2.4"),
+            Self::DriverEntryPoint | Self::DriverEntryPointSpt => runtime.is_at_least("7.2.4"),
             _ => true,
         }
     }

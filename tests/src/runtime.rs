@@ -4,6 +4,7 @@
 //! (`ld-linux-x86-64.so.2 --library-path …`); a program that was built here does not mind.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -180,13 +181,16 @@ impl Runtime {
     /// When the C compiler or the linker fails.
     pub fn linked_driver(&self) -> PathBuf {
         static BUILDING: Mutex<()> = Mutex::new(());
-        let program = self.folder.join("driver-linked");
+        // The folder outlives a change of the driver's sources.
+        let mut sources = DefaultHasher::new();
+        [include_str!("../probes/driver.c"), include_str!("../probes/driver.h"), include_str!("../probes/calls.c")].hash(&mut sources);
+        let program = self.folder.join(format!("driver-linked-{:016x}", sources.finish()));
         let _one_at_a_time = BUILDING.lock();
         if program.exists() {
             return program;
         }
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/probes");
-        let unfinished = self.folder.join(format!("driver-linked.{}", std::process::id()));
+        let unfinished = self.folder.join(format!("driver-linked-unfinished.{}", std::process::id()));
         let status = Command::new("cc")
             .args(["-D_GNU_SOURCE", "-std=gnu11", "-DDIRECT", "-O1", "-fPIE", "-pie", "-o"])
             .arg(&unfinished)

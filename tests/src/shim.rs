@@ -45,6 +45,19 @@ impl<'a> Driver<'a> {
     }
 }
 
+/// What an entry point's counter says at the end of a run at level 2: calls, refusals by the shim, failures of the driver. Zeros where there is no such line.
+///
+/// # Panics
+///
+/// When the line is not of that form.
+pub fn counter(stderr: &str, name: &str) -> [u64; 3] {
+    let Some((_, said)) = stderr.lines().find_map(|line| line.split_once(&format!("counter {name} "))) else { return [0; 3] };
+    ["calls=", "refused=", "failed="].map(|key| {
+        let number = said.split_once(key).map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
+        number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number for {key} of {name}: {said}"))
+    })
+}
+
 /// Where the ledger of a run is.
 pub fn ledger_path(mock: &Mock) -> PathBuf {
     mock.folder().join("ledger")

@@ -1,6 +1,6 @@
 //! The HIP layer by itself: a stand-in for the runtime that takes nothing from HSA. What the shim has charged is compared with what the stand-in holds.
 
-use vrocm_tests::driver::{Driver, End, Session, Status};
+use vrocm_tests::driver::{Driver, End, Session, Status, Way};
 use vrocm_tests::mock::Mock;
 
 const MIB: u64 = 1 << 20;
@@ -34,6 +34,49 @@ fn memory_is_charged_as_it_was_asked_for_and_given_back() {
     assert_eq!(held_after(&["hipMallocManaged,9M", "hipFree", "hipExtMallocWithFlags,5M", "hipFree"]), [9, 0, 5, 0]);
     assert_eq!(held_after(&["hipMallocArray,8M", "hipFreeArray", "hipMallocAsync,7M", "hipFreeAsync"]), [8, 0, 7, 0]);
     assert_eq!(held_after(&["hipMalloc,0", "hipMalloc,12345", "hipFree", "hipFree"]), [0, 0, 0, 0]);
+}
+
+/// Every pair that the stand-in has: 16 MiB are charged when they are taken, and no byte when they are given back, by whichever name.
+#[test]
+fn every_way_to_take_memory_and_every_way_to_give_it_back_is_counted() {
+    let pairs = [
+        ("hipMallocPitch,16M", "hipFree"),
+        ("hipMemAllocPitch,16M", "hipFree"),
+        ("hipMalloc3D,16M", "hipFree"),
+        ("hipMalloc3DArray,16M", "hipFreeArray"),
+        ("hipArrayCreate,16M", "hipArrayDestroy"),
+        ("hipArray3DCreate,16M", "hipArrayDestroy"),
+        ("hipMallocMipmappedArray,16M", "hipFreeMipmappedArray"),
+        ("hipMipmappedArrayCreate,16M", "hipMipmappedArrayDestroy"),
+    ];
+    for (take, give) in pairs {
+        assert_eq!(held_after(&[take, give]), [16, 0], "{take} {give}");
+    }
+    assert_eq!(held_after(&["hipMemPoolCreate", "hipMallocFromPoolAsync,16M", "hipFreeAsync", "hipMemPoolDestroy"]), [0, 16, 0, 0]);
+    assert_eq!(held_after(&["hipGraphCreate", "hipGraphAddNode,16M", "hipGraphDestroy"]), [0, 16, 0]);
+    // Levels of 16, 4 and 1 MiB.
+    assert_eq!(held_after(&["hipMallocMipmappedArray,16M,3", "hipFreeMipmappedArray"]), [21, 0]);
+}
+
+/// 5.x takes device memory for `hipHostAlloc` unless a bit says otherwise; newer releases never do.
+#[test]
+fn host_memory_that_is_the_cards_in_5_x_is_charged_there() {
+    let free_after = |version: &str, commands: &[&str]| -> Vec<u64> {
+        let mock = Mock::new();
+        let mut session = Driver::alone(&mock).env("STANDIN_VERSION", version).shim(&mock, QUOTA).start();
+        let free = |session: &mut Session| session.must("hipMemGetInfo").number("free") / MIB;
+        let mut left = Vec::new();
+        for command in commands {
+            session.must(command);
+            left.push(free(&mut session));
+        }
+        left
+    };
+    for free in ["hipHostFree", "hipFreeHost"] {
+        assert_eq!(free_after("50221153", &["hipHostAlloc,16M", free]), [48, 64], "{free}");
+        assert_eq!(free_after("50221153", &["hipHostAlloc,16M,1024"]), [64]);
+        assert_eq!(free_after("60443484", &["hipHostAlloc,16M,1024"]), [64]);
+    }
 }
 
 #[test]
@@ -84,15 +127,25 @@ fn without_room_nothing_is_asked_of_the_runtime() {
         "hipMallocManaged",
         "hipExtMallocWithFlags",
         "hipMallocPitch",
+        "hipMemAllocPitch",
+        "hipMalloc3D",
         "hipMallocArray",
+        "hipMalloc3DArray",
+        "hipArrayCreate",
+        "hipArray3DCreate",
+        "hipMallocMipmappedArray",
+        "hipMipmappedArrayCreate",
         "hipMallocAsync",
+        "hipMallocFromPoolAsync",
         "hipMemCreate",
         "hipGraphAddMemAllocNode",
+        "hipGraphAddNode",
     ];
     for request in requests {
         let mock = Mock::new();
         let mut session = Driver::alone(&mock).shim(&mock, QUOTA).start();
         session.must("hipGraphCreate");
+        session.must("hipMemPoolCreate");
         session.must("hipMalloc,40M");
         for size in ["512M", "25M"] {
             let answer = session.ask(&format!("{request},{size}")).expect("it lives");
@@ -101,6 +154,20 @@ fn without_room_nothing_is_asked_of_the_runtime() {
         assert_eq!(both(&mut session), (40 * MIB, 40 * MIB), "{request}");
         session.must(&format!("{request},24M"));
         assert_eq!(both(&mut session), (64 * MIB, 64 * MIB), "{request}");
+    }
+}
+
+/// A runtime that looks up in a table of its own hands out its own functions: what it gives is put right. AMD's ask the loader, where `dlsym` is ours.
+#[test]
+fn what_a_runtime_hands_out_of_its_own_table_is_held() {
+    for way in [Way::Dlsym, Way::ProcAddress, Way::DriverEntryPoint, Way::DriverEntryPointSpt] {
+        let mock = Mock::new();
+        let mut session = Driver::alone(&mock).way(way).shim(&mock, QUOTA).start();
+        assert_eq!(session.ask("hipMalloc,512M").map(|answer| answer.status), Some(Status::Code(2)), "{way:?}");
+        session.must("hipMalloc,48M");
+        assert_eq!(both(&mut session), (48 * MIB, 48 * MIB), "{way:?}");
+        session.must("hipFree");
+        assert_eq!(both(&mut session), (0, 0), "{way:?}");
     }
 }
 

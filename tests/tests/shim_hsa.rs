@@ -145,6 +145,117 @@ fn every_kind_of_image_is_charged_and_an_unreadable_one_refused() {
     assert!(mock.card(0).highest_asked <= 100 * MIB);
 }
 
+/// By each way to open a code object, and by the one of HSA 1.0 that needs none opened.
+#[test]
+fn images_from_files_and_by_their_address_are_charged_as_well() {
+    for load in ["load_file", "load_old", "load_part", "load_part_old"] {
+        let mock = Mock::new();
+        let module = format!("{load},{}", fixture("module.hsaco").display());
+        let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+        let loaded = held_after(&mut session, &mock, &[&module, "unload"]);
+        assert!(loaded[0] >= 64 && loaded[1] == 0, "{load}: {loaded:?}");
+        must(&mut session, "pool_allocate,64M");
+        assert_eq!(ask(&mut session, &module).status, OUT_OF_RESOURCES, "{load}");
+        ends_well(session);
+        assert!(mock.card(0).highest_asked <= 100 * MIB, "{load}");
+    }
+}
+
+/// A reader is charged by what it reads, also where the one before it lay at the same address.
+#[test]
+fn a_reader_in_the_place_of_another_is_charged_with_its_own() {
+    let mock = Mock::new();
+    let (large, small) = (fixture("module.hsaco"), mock.folder().join("small.hsaco"));
+    let mut bytes = std::fs::read(&large).expect("a fixture");
+    // The same file, whose segments take no memory.
+    let (table, count) = (u64::from_le_bytes(bytes[32..40].try_into().expect("8 bytes")) as usize, usize::from(bytes[56]));
+    for segment in 0..count {
+        let at = table + segment * 56;
+        if bytes[at..at + 4] == [1, 0, 0, 0] {
+            let file_size: [u8; 8] = bytes[at + 32..at + 40].try_into().expect("8 bytes");
+            bytes[at + 40..at + 48].copy_from_slice(&file_size);
+        }
+    }
+    std::fs::write(&small, bytes).expect("it can be written");
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    let (open_large, open_small) = (format!("reader,{}", large.display()), format!("reader,{}", small.display()));
+    let first = held_after(&mut session, &mock, &[&open_large, "load_reader", "unload"]);
+    assert!(first[1] >= 64, "{first:?}");
+    must(&mut session, "reader_gone");
+    // The C library gives the freed place again.
+    let second = held_after(&mut session, &mock, &[&open_small, "load_reader"]);
+    assert!(second[1] < 64, "{second:?}");
+    ends_well(session);
+}
+
+/// Readers come and go; what was noted of them goes as well, or no room would be left for the next one's.
+#[test]
+fn two_hundred_thousand_readers_leave_nothing_behind() {
+    let mock = Mock::new();
+    let module = format!("load,{}", fixture("module.hsaco").display());
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    must(&mut session, &format!("reader,{}", fixture("module.hsaco").display()));
+    must(&mut session, "readers,200000");
+    let loaded = held_after(&mut session, &mock, &[&module]);
+    assert!(loaded[0] >= 64, "{loaded:?}");
+    ends_well(session);
+}
+
+/// With the last user HSA drops the images of all executables; what was allocated stays with the process.
+#[test]
+fn the_last_shut_down_gives_images_back() {
+    let mock = Mock::new();
+    let module = format!("load,{}", fixture("module.hsaco").display());
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    let loaded = held_after(&mut session, &mock, &["pool_allocate,16M", &module]);
+    assert!(loaded[1] >= 80, "{loaded:?}");
+    must(&mut session, "shut_down");
+    assert_eq!(held(&mock), Some(16 * MIB));
+    ends_well(session);
+}
+
+/// Scratch that a queue is asked for, the ring of a soft queue, the buffers of a sampling session: what the caller chooses. 60 units in the mock.
+#[test]
+fn queues_and_sampling_are_charged_with_what_the_caller_chooses() {
+    const LANES: u64 = 64 * 32 * 60;
+    let cases = [
+        ("queue,16", "queue_gone", 16 * LANES),
+        ("queue,17", "queue_gone", 32 * LANES),
+        ("queue,0", "queue_gone", 0),
+        ("soft_queue,16384", "queue_gone", MIB + 4096),
+        ("sampling,4M", "sampling_gone", 4 * MIB),
+        ("sampling_id,4M", "sampling_gone", 4 * MIB),
+    ];
+    let mock = Mock::new();
+    let mut session = Driver::hsa(&mock).shim(&mock, 64).start();
+    for (take, give, bytes) in cases {
+        must(&mut session, take);
+        assert_eq!(held(&mock).unwrap_or(0), bytes, "{take}");
+        must(&mut session, give);
+        assert_eq!(held(&mock).unwrap_or(0), 0, "{take} {give}");
+    }
+    for without_room in ["queue,1024", "soft_queue,2097152", "sampling,128M", "sampling_id,128M"] {
+        assert_eq!(ask(&mut session, without_room).status, OUT_OF_RESOURCES, "{without_room}");
+        assert_eq!(held(&mock).unwrap_or(0), 0, "{without_room}");
+    }
+    ends_well(session);
+}
+
+/// Managed memory of a program on HSA: from access to no access, or until its address is given back.
+#[test]
+fn managed_memory_is_charged_while_a_card_has_access() {
+    let mock = Mock::new();
+    let mut session = Driver::hsa(&mock).shim(&mock, 64).start();
+    assert_eq!(ask(&mut session, "svm,512M").status, OUT_OF_RESOURCES);
+    for give in ["svm_none", "vmem_unreserve"] {
+        must(&mut session, "svm,32M");
+        assert_eq!(held(&mock), Some(32 * MIB), "{give}");
+        must(&mut session, give);
+        assert_eq!(held(&mock), Some(0), "{give}");
+    }
+    ends_well(session);
+}
+
 #[test]
 fn capacity_is_the_quota_and_never_more_than_the_card() {
     for (vram, quota) in [(16384, 64), (32, 64)] {
@@ -152,6 +263,7 @@ fn capacity_is_the_quota_and_never_more_than_the_card() {
         let mut session = Driver::hsa(&mock).shim(&mock, quota).start();
         let total = vram.min(quota) * MIB;
         assert_eq!(must(&mut session, "pool_size").number("size"), total);
+        assert_eq!(must(&mut session, "region_size").number("size"), total);
         assert_eq!(must(&mut session, "available").number("size"), total);
         must(&mut session, "pool_allocate,16M");
         assert_eq!(must(&mut session, "pool_size").number("size"), total);

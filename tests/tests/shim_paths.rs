@@ -1,8 +1,8 @@
 //! Every entry point that takes or gives memory, under the shim, over the real runtimes: with the quota too small, just too small, and large enough.
 //!
 //! Which entry points is read from the manifests: a name that must be interposed and is tried nowhere fails a test here. What a release answers other than
-//! out of memory is data (`data/refused.tsv`), each with its reason; a row there that does not hold fails as well. With `VROCM_MEASURE=1` the answers are
-//! printed instead of compared.
+//! out of memory is data (`data/refused.tsv`), each with its reason; a row there that does not hold fails as well. With `VROCM_ONLY=NAME` only the paths that
+//! call this entry point are tried (`scripts/mutate-shim.py`), and there has to be one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use vrocm_tests::driver::{Answer, Driver, End, Session, Way};
 use vrocm_tests::mock::Mock;
 use vrocm_tests::paths::{Path, first_failure, paths, paths_of, rows, settled};
 use vrocm_tests::runtime::{Runtime, VERSIONS};
+use vrocm_tests::shim::counter;
 
 const MIB: u64 = 1 << 20;
 
@@ -23,6 +24,16 @@ fn has_its_own_size(path: &Path) -> bool {
 fn all_paths(size: &str) -> Vec<Path> {
     let mut all = paths(size);
     all.extend(paths_of(include_str!("../data/doors.tsv"), size));
+    all
+}
+
+/// The paths to try: all, or those that call what `VROCM_ONLY` names.
+fn tried_paths(size: &str) -> Vec<Path> {
+    let mut all = all_paths(size);
+    if let Ok(only) = std::env::var("VROCM_ONLY") {
+        all.retain(|path| path.calls().any(|call| call == only));
+        assert!(!all.is_empty(), "no path calls {only}");
+    }
     all
 }
 
@@ -52,15 +63,15 @@ fn runtime(version: &str) -> Option<&'static Runtime> {
 
 /// The process that a path is tried in has used HIP, and can still do so afterwards.
 fn start(runtime: &Runtime, mock: &Mock, way: Way, quota: u64) -> Session {
-    let mut session = Driver::new(runtime, mock).shim(mock, quota).way(way).start();
+    let mut session = Driver::new(runtime, mock).shim(mock, quota).env("LIBVROCM_LOG_LEVEL", "2").way(way).start();
     for command in ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"] {
         session.must(command);
     }
     session
 }
 
-/// Tries a path that has no room. Answers what failed first, and how. `survives`: no release of the runtime is known to end here.
-fn refused(runtime: &Runtime, path: &Path, way: Way, quota: u64, held: &str, survives: bool) -> String {
+/// Tries a path that has no room. Answers what failed first, and how, and what the shim said. `survives`: no release of the runtime is known to end here.
+fn refused(runtime: &Runtime, path: &Path, way: Way, quota: u64, held: &str, survives: bool) -> (String, String) {
     let context = format!("{} {} {way:?}, {quota} MiB", path.name, runtime.version);
     let mock = Mock::new();
     let mut session = start(runtime, &mock, way, quota);
@@ -74,25 +85,29 @@ fn refused(runtime: &Runtime, path: &Path, way: Way, quota: u64, held: &str, sur
     let outcome = session.close();
     assert_eq!(alive, survives, "{context}: {answer}: {outcome:?}");
     assert_eq!(outcome.end == End::Exit(0), survives, "{context}: {answer}: {outcome:?}");
-    answer
+    (answer, outcome.stderr)
 }
 
 fn no_room(version: &str) {
     let Some(runtime) = runtime(version) else { return };
     let (judged, exceptions) = (judged(version), exceptions());
     let mut wrong = Vec::new();
-    for path in all_paths("512M") {
+    for path in tried_paths("512M") {
         let expected = exceptions.get(&(path.name, version)).copied();
         let survives = expected.is_none_or(|answer| !answer.ends_with("=gone"));
         // Host memory, imports and what only registers need not be refused; nor need a path whose entry points this release lacks.
         let charges = path.calls().any(|call| judged.get(call).is_some_and(|entry| entry.charges));
         for way in Way::COMMON.into_iter().filter(|way| way.exists_in(runtime)) {
             let quota = if has_its_own_size(&path) { 32 } else { 64 };
-            let answer = refused(runtime, &path, way, quota, "", survives);
+            let (answer, said) = refused(runtime, &path, way, quota, "", survives);
             let (failed, status) = answer.split_once('=').unwrap_or_default();
             let plain = !charges || status == "2" || status == "absent" && !judged.contains_key(failed);
             if expected.map_or(!plain, |expected| expected != answer) {
                 wrong.push(format!("{}\t{version}\t{answer}\t{way:?}, expected {expected:?}", path.name));
+            }
+            // The entry point itself refused, which is what its row is for: the layer beneath refuses as well, and what comes of that is the runtime's.
+            if status == "2" && judged.get(failed).is_some_and(|entry| entry.charges) && counter(&said, failed)[1] == 0 {
+                wrong.push(format!("{}\t{version}\t{answer}\t{way:?}, but not as a refusal of {failed} by the shim", path.name));
             }
         }
     }
@@ -124,7 +139,7 @@ fn without_room_7_2_4_takes_nothing_says_so_and_lives_on() {
 fn a_request_that_just_does_not_fit_is_refused_cleanly() {
     for version in VERSIONS {
         let Some(runtime) = runtime(version) else { continue };
-        for path in all_paths("20M").iter().filter(|path| !has_its_own_size(path)) {
+        for path in tried_paths("20M").iter().filter(|path| !has_its_own_size(path)) {
             for held in ["hipMalloc,40M", "hipMalloc,45M"] {
                 // 24 or 19 MiB are left: more than a request of 20 MiB, less than a chunk of 32; or less than both.
                 refused(runtime, path, Way::Direct, 64, held, true);
@@ -158,7 +173,7 @@ fn with_room(version: &str) {
     let measured: BTreeMap<&str, &str> =
         rows(include_str!("../data/measured.tsv")).filter(|row| row[1] == version).map(|row| (row[0], row[2])).collect();
     let mut wrong = Vec::new();
-    for path in all_paths("64M") {
+    for path in tried_paths("64M") {
         let mock = Mock::new();
         let mut session = start(runtime, &mock, Way::Direct, QUOTA);
         let mut say = |what: String| wrong.push(format!("{}: {what}", path.name));
@@ -333,5 +348,61 @@ fn every_name_that_must_be_interposed_is_tried() {
     assert!(missing.is_empty(), "tried nowhere, and nothing says why: {missing:?}");
     for name in untried.keys() {
         assert!(must.contains(name) && !tried.contains(name), "{name} is tried, or need not be interposed: strike it from data/untried.tsv");
+    }
+}
+
+/// An executable graph has the alloc nodes it was made with, also after an update by a graph whose nodes are of another size: measured on both releases.
+#[test]
+fn an_executable_graph_is_admitted_with_what_its_launch_takes() {
+    for runtime in Runtime::present().into_iter().filter(|runtime| runtime.is_at_least("6.4.3")) {
+        for (made_with, updated_with, fits) in [("1M", "40M", true), ("40M", "1M", false)] {
+            let mock = Mock::new();
+            let mut session = start(runtime, &mock, Way::Direct, 64);
+            let graph = |session: &mut Session, size: &str| {
+                for command in ["hipGraphCreate", &format!("hipGraphAddMemAllocNode,{size}"), "hipGraphAddMemFreeNode"] {
+                    session.must(command);
+                }
+            };
+            session.must("hipStreamCreate");
+            graph(&mut session, made_with);
+            session.must("hipGraphInstantiate");
+            graph(&mut session, updated_with);
+            session.must("hipGraphExecUpdate");
+            session.must("hipMalloc,50M");
+            let launched = session.ask("hipGraphLaunch").expect("it lives");
+            let context = format!("{} {made_with} {updated_with}: {launched:?}", runtime.version);
+            assert_eq!(launched.is_ok(), fits, "{context}");
+            session.must("hipStreamSynchronize");
+            let outcome = session.close();
+            assert_eq!((outcome.end, counter(&outcome.stderr, "hipGraphLaunch")[1]), (End::Exit(0), u64::from(!fits)), "{context}");
+            assert!(mock.card(0).highest_asked <= 64 * MIB, "{context}");
+        }
+    }
+}
+
+/// The runtime gives a new executable graph the place of one that is gone; what that one would have taken is nothing to it.
+#[test]
+fn an_executable_graph_that_is_gone_is_forgotten() {
+    for runtime in Runtime::present().into_iter().filter(|runtime| runtime.is_at_least("6.4.3")) {
+        let mock = Mock::new();
+        let mut session = start(runtime, &mock, Way::Direct, 64);
+        let gone = [
+            "hipGraphCreate",
+            "hipGraphAddMemAllocNode,60M",
+            "hipGraphAddMemFreeNode",
+            "hipGraphInstantiate",
+            "hipGraphExecDestroy",
+            "hipGraphDestroy",
+        ];
+        for command in ["hipStreamCreate"].iter().chain(&gone).chain(&["hipMalloc,50M"]) {
+            session.must(command);
+        }
+        // One of several gets the place on every release.
+        for _ in 0..16 {
+            for command in ["hipGraphCreate", "hipGraphInstantiate", "hipGraphLaunch", "hipStreamSynchronize"] {
+                session.must(command);
+            }
+        }
+        assert_eq!(session.close().end, End::Exit(0), "{}", runtime.version);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::finding::{Finding, Severity};
+use crate::finding::Finding;
 use crate::manifest::{Acceptances, Class, ClassTable, Family, Release, Size};
 
 pub use crate::loader::shim::{self, Shim};
@@ -197,9 +197,4 @@ fn check_acceptances(runtimes: &[Runtime<'_>], context: &Context<'_>, used: &[bo
             findings.push(checks::STALE_ACCEPTANCE.finding(file, message).symbol(subject).evidence("reason", entry.reason.as_str()));
         }
     }
-}
-
-/// The worst that can be said about the audit as a whole is decided by its findings alone.
-pub fn passes(findings: &[Finding]) -> bool {
-    findings.iter().all(|finding| finding.severity < Severity::Deny)
 }

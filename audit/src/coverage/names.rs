@@ -69,6 +69,7 @@ mod tests {
         assert_eq!(distance(b"hipMallco", b"hipMalloc"), 1);
         assert_eq!(distance(b"hipArray9DCreate", b"hipArray3DCreate"), 1);
         assert_eq!(distance(b"", b"ab"), 2);
+        assert_eq!(distance(b"a", b"abc"), 2);
         assert!(distance(b"log_init", b"hipInit") > 2);
     }
 
@@ -76,6 +77,9 @@ mod tests {
     fn a_near_miss_is_found_and_a_stranger_is_not() {
         let exported = ["hipFree", "hipFreeArray", "hipMalloc"];
         assert_eq!(nearest("hipFreee", &exported), Some("hipFree"));
+        assert_eq!(nearest("hipFreeXY", &exported), Some("hipFree"), "two characters too many are still a slip");
+        assert_eq!(nearest("hipFreeXYZ", &exported), None);
         assert_eq!(nearest("strnlen", &exported), None);
+        assert_eq!(nearest("mallco", &["malloc"]), None, "short names are alike by chance");
     }
 }

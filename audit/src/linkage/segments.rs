@@ -88,20 +88,12 @@ fn check_size(facts: &Facts<'_>, index: usize, load: &Segment, found: &mut Vec<F
 fn check_overlap(facts: &Facts<'_>, loads: &[(usize, &Segment)], found: &mut Vec<Finding>) {
     for pair in loads.windows(2) {
         let [(before, low), (index, high)] = pair else { continue };
-        let what = if high.address < low.address {
-            Outcome::LosesTheShim
-        } else if low.address.saturating_add(low.memory_size) > high.address {
-            Outcome::StopsEveryProgram
-        } else {
+        // One that lies below the other is no file that the reader takes.
+        if low.address.saturating_add(low.memory_size) <= high.address {
             continue;
-        };
-        let message = match what {
-            Outcome::LosesTheShim => format!(
-                "PT_LOAD[{index}] lies below PT_LOAD[{before}]: the loader leaves the library out with a message, and programs run without a quota"
-            ),
-            _ => format!("PT_LOAD[{before}] reaches into PT_LOAD[{index}]: every program crashes at start"),
-        };
-        found.push(facts.found(&RULE.check, what, message).evidence("segment", *index));
+        }
+        let message = format!("PT_LOAD[{before}] reaches into PT_LOAD[{index}]: every program crashes at start");
+        found.push(facts.found(&RULE.check, Outcome::StopsEveryProgram, message).evidence("segment", *index));
     }
 }
 

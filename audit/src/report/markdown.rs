@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::{Checks, Report, Subjects, Verdict};
 use crate::coverage::{self, Label};
+use crate::diff::shims::Doors;
 use crate::finding::{Finding, Severity};
 
 /// Findings of one check that are shown; a step summary may not grow past 1 MiB.
@@ -51,11 +52,28 @@ pub(super) fn write(report: &Report, checks: Checks, out: &mut dyn Write) -> io:
 }
 
 fn write_subjects(subjects: &Subjects, out: &mut dyn Write) -> io::Result<()> {
+    if let Subjects::Gate(gate) = subjects {
+        for change in &gate.since {
+            write_change(change, out)?;
+        }
+    }
     if !subjects.coverage().is_empty() {
         return write_coverage(subjects.coverage(), out);
     }
     for file in subjects.files() {
         writeln!(out, "- {}", escape(file))?;
+    }
+    writeln!(out)
+}
+
+/// Which doors a change of the shim opened and closed.
+fn write_change(change: &Doors, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "Since {}, against {}:\n", escape(&change.old), escape(&change.runtime))?;
+    for (what, names) in [("opened", &change.opened), ("closed", &change.closed)] {
+        let shown: Vec<String> = names.iter().take(SHOWN).map(|name| escape(name)).collect();
+        let more = if names.len() > SHOWN { ", …" } else { "" };
+        let list = if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
+        writeln!(out, "- {what} {}{list}", names.len())?;
     }
     writeln!(out)
 }

@@ -7,6 +7,7 @@ mod checklist;
 mod hand_made;
 mod hip;
 mod identity;
+mod overrides;
 mod packages;
 mod real;
 mod release;

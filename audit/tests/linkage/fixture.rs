@@ -17,6 +17,7 @@
 //! | `patch: …` | bytes changed afterwards, see [`super::patch::apply`] |
 //! | `made: …` | no C at all: see [`super::made::write`] |
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -250,6 +251,38 @@ pub fn stub(folder: &Path, stem: &str, soname: &str, symbols: &[&str]) -> PathBu
 
 /// Runs a command that must succeed.
 pub fn run(command: &mut Command) {
+    let Some(kept) = remembered(command) else { return run_anew(command) };
+    let out = output_of(command).expect("it has one");
+    if !kept.exists() {
+        run_anew(command);
+        fs::copy(&out, &kept).expect("writable");
+    }
+    fs::copy(&kept, &out).expect("writable");
+}
+
+fn run_anew(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: a C compiler and binutils are needed"));
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What follows `-o`.
+fn output_of(command: &Command) -> Option<PathBuf> {
+    command.get_args().skip_while(|argument| *argument != "-o").nth(1).map(PathBuf::from)
+}
+
+/// Where the result of a compiler is kept when the same tests run thousands of times (`scripts/mutate-audit.py`): known by its arguments, temporary folders taken out,
+/// and by the bytes of every file they name.
+fn remembered(command: &Command) -> Option<PathBuf> {
+    let folder = PathBuf::from(env::var_os("VROCM_COMPILED")?);
+    let out = output_of(command)?;
+    let temporary = out.parent()?.display().to_string();
+    let mut hash = DefaultHasher::new();
+    for argument in command.get_args() {
+        let argument = argument.to_string_lossy();
+        argument.replace(&temporary, "").hash(&mut hash);
+        for file in argument.split(['=', ',']).map(Path::new).filter(|file| file.is_file() && **file != *out) {
+            fs::read(file).expect("readable").hash(&mut hash);
+        }
+    }
+    Some(folder.join(format!("{:016x}", hash.finish())))
 }

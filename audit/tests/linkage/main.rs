@@ -3,6 +3,7 @@
 
 mod broken;
 mod corpus;
+mod details;
 mod false_passes;
 mod fixture;
 mod hostile;

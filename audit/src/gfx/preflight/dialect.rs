@@ -256,13 +256,14 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{DEEPEST, parse, unsigned};
+    use super::{DEEPEST, LARGEST, parse, unsigned};
 
     #[test]
     fn comments_trailing_commas_bare_keys_and_quotes() {
         let text = "// head\n{ vm: { /* inner */ 'gpu': [1, 0x10, -2, 1.5,], kind: simulator, on: true, none: null, }, }";
         assert_eq!(parse(text), Ok(json!({"vm": {"gpu": [1, 16, -2, 1.5], "kind": "simulator", "on": true, "none": null}})));
         assert_eq!(parse(r#"{"a": "\u0041\n\ud83d\ude00"}"#), Ok(json!({"a": "A\n😀"})));
+        assert_eq!(parse(r#"["\t\r\b\f\/\\\"\'"]"#), Ok(json!(["\t\r\u{8}\u{c}/\\\"'"])));
     }
 
     #[test]
@@ -277,6 +278,11 @@ mod tests {
             ("/* x", (1, 1)),
             ("{a: 12x}", (1, 5)),
             ("[,]", (1, 2)),
+            (r#"["\ud83d"]"#, (1, 9)),
+            (r#"["\ud83d\n"]"#, (1, 9)),
+            (r#"["\ud83d\u0041"]"#, (1, 15)),
+            (r#"["\udc00"]"#, (1, 9)),
+            (r#"["\q"]"#, (1, 5)),
         ] {
             let bad = parse(text).expect_err(text);
             assert_eq!((bad.line, bad.column), place, "{text:?}: {bad}");
@@ -288,6 +294,7 @@ mod tests {
     fn depth_is_bounded() {
         assert!(parse(&("[".repeat(DEEPEST) + &"]".repeat(DEEPEST))).is_ok());
         assert!(parse(&"[".repeat(100_000)).expect_err("deep").problem.contains("deep"));
+        assert!(parse(&" ".repeat(LARGEST + 1)).expect_err("large").problem.contains("at most"));
     }
 
     #[test]
