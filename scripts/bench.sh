@@ -26,7 +26,8 @@ with zipfile.ZipFile(sys.argv[2], "w") as wheel:
     wheel.writestr("shim-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n")
     wheel.writestr("shim-1.0.dist-info/RECORD", "")
 PY
-export HIP HSA SHIM WHEEL NAMES=$names AUDIT=$PWD/target/release/vrocm-audit SCAN=$PWD/target/release/gfx-scan
+scripts/hundred-objects.sh "$folder/hundred"
+export HIP HSA SHIM WHEEL HUNDRED=$folder/hundred/lib/program NAMES=$names AUDIT=$PWD/target/release/vrocm-audit SCAN=$PWD/target/release/gfx-scan
 
 python3 - "$rounds" <<'PY'
 import datetime, os, platform, shutil, statistics, subprocess, sys, time
@@ -59,6 +60,12 @@ jobs = [
         ("grep: 39 right, 18 wrong", "LC_ALL=C grep -aoE 'gfx[0-9a-f]+' $HSA | sort -u"),
         ("ripgrep: 39 right, 6 wrong", "rg -a -o 'gfx[0-9a-f]{3,}\\b' $HSA | sort -u"),
         ("strings | grep", "strings $HSA | grep -oE 'gfx[0-9a-f]+' | sort -u"),
+    ]),
+    ("what a program of a hundred libraries loads", [
+        ("vrocm-audit bindings (and what its references bind to)", "$AUDIT bindings $HUNDRED"),
+        ("ldd", "ldd $HUNDRED"),
+        ("lddtree", "lddtree $HUNDRED"),
+        ("libtree", "libtree -vvv $HUNDRED"),
     ]),
     ("machine code of HIP 7.2.4, a million instructions", [
         ("vrocm-audit evidence", "$AUDIT evidence $HIP"),

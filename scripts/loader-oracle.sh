@@ -12,7 +12,7 @@ page=docs/measurements/loader-oracle.md
 log=$(mktemp)
 trap 'rm -f "$log" "$log.page"' EXIT
 cargo test --locked -p vrocm-audit --test loader -- --nocapture \
-    of_this_machine random_layouts a_hundred_objects | tee "$log"
+    of_this_machine random_layouts random_roots a_hundred_objects | tee "$log"
 cargo test --locked -p vrocm-audit --test bindings -- --nocapture the_programs_of_this_machine random_libraries | tee -a "$log"
 figures=$(grep -E '^[0-9]+ (programs|libraries|objects)|^glibc ' "$log" | sort -u)
 {

@@ -384,6 +384,9 @@ pub struct Preflight {
     /// Root file system of the command, such as an unpacked image.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// A wheel, Debian package or image that is not installed: the runtimes in it are candidates, too.
+    #[arg(long = "package", value_name = "FILE")]
+    pub packages: Vec<PathBuf>,
     /// Only warn: exit status 0 whatever comes out.
     #[arg(long)]
     pub warn_only: bool,
@@ -399,6 +402,7 @@ const PREFLIGHT_EXAMPLES: &str = "\
 Examples:
   gfx-scan preflight --target gfx1250 -- ./train --epochs 3
   gfx-scan preflight --config mi455x.json --root /images/rocm -- rocminfo
+  gfx-scan preflight --target gfx1250 --package torch-2.9.0-cp312-linux_x86_64.whl -- python3 train.py
   gfx-scan preflight --warn-only --env HSA_OVERRIDE_GFX_VERSION=11.0.0 -- ./train
 
 Exit status: 0 supported, 1 unsupported, 2 no such command or a malformed argument, 3 unknown.";

@@ -236,10 +236,16 @@ fn a_directory_reports_what_touches_and_its_links_are_not_followed() {
     assert!(outcome.exit == 2 && outcome.stderr.contains("usr/lib/cut: "), "{}", outcome.stderr);
     assert_eq!(audit(&["consumers", "/no/such/file"]).exit, 2);
     // What lies past the bound could decide.
-    let many = [&std::fs::read(tree.join("libnothing.so")).expect("read")[..], &b"hipMalloc\0".repeat(1 << 17)].concat();
+    let many = [&b"\x7fELF\x02\x01\x01 "[..], &b"hipMalloc\0".repeat(1 << 17)].concat();
     std::fs::write(tree.join("cut"), many).expect("written");
     let outcome = audit(&["consumers", "/usr", "--root", root.to_str().expect("text"), OWN[0], OWN[1]]);
     assert!(outcome.exit == 2 && outcome.stderr.contains("more than 65536 names"), "{}", outcome.stderr);
+    // Behind the end of what is mapped, no process sees a name by itself.
+    let many = [&std::fs::read(tree.join("opens")).expect("read")[..], &b"\0hipFree\0".repeat(1 << 17)].concat();
+    std::fs::write(tree.join("cut"), many).expect("written");
+    let outcome = audit(&["consumers", "/usr", "--root", root.to_str().expect("text"), OWN[0], OWN[1]]);
+    let names: Vec<&Value> = outcome.report["subjects"].as_array().expect("two").iter().map(|subject| &subject["lookups"]).collect();
+    assert_eq!((outcome.exit, names.len(), names[0]), (0, 2, names[1]));
 }
 
 /// Files of the unpacked packages by their file names.

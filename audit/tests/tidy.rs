@@ -8,7 +8,7 @@ use syn::visit::Visit;
 /// What each module of the library may name, from the ground up. `commands` and `cli` stand on top and may name everything.
 const FLOORS: &[(&str, &[&str])] = &[
     ("root", &[]),
-    ("archive", &["root"]),
+    ("archive", &["root", "parallel"]),
     ("elf", &[]),
     ("finding", &[]),
     ("manifest", &[]),

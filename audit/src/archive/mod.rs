@@ -190,11 +190,14 @@ pub fn is_package(path: &Path) -> bool {
     head(path).is_ok_and(|head| matches!(what(&head), What::Deb | What::Zip | What::Tar))
 }
 
-/// As many first bytes as [`what`] looks at. What is no regular file has none, and is not even opened.
+/// As many first bytes as [`what`] looks at.
+pub const HEAD: u64 = 300;
+
+/// The first [`HEAD`] bytes. What is no regular file has none, and is not even opened.
 pub fn head(path: &Path) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(300);
+    let mut head = Vec::with_capacity(HEAD as usize);
     if std::fs::metadata(path)?.is_file() {
-        File::open(path)?.take(300).read_to_end(&mut head)?;
+        File::open(path)?.take(HEAD).read_to_end(&mut head)?;
     }
     Ok(head)
 }

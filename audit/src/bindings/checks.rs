@@ -50,7 +50,7 @@ pub const UNCLEAR: Check = Check {
     id: "binding-unclear",
     severity: Severity::Warn,
     what: "Which definition an object gets depends on the CPU, on the loader's version or on the order in which objects are relocated.",
-    why: "One of the ways may lead past the shim.",
+    why: "One of the ways may lead past the shim. A unique symbol (STB_GNU_UNIQUE) is one for the process: the reference that is relocated first decides for all, and that order depends on the loader's sorting, on a tunable, and on when a late call is made.",
     fix: "Leave one of the definitions away, or ask for the system at hand.",
     source: LOADER,
 };

@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Bindings) -> Result<ExitCode> {
     };
     let actions = actions(&resolution)?;
     let context = Context { families: &families, table: &table, acceptances: &acceptances, actions: &actions, today: coverage::today() };
-    let variable = |name: &str| request.variable(name).map(Into::into);
+    let variable = |name: &str| resolution.variable(name).map(Into::into);
     let mut subject = bindings::audit(&arguments.program, &resolution, &variable, &context)?;
     let mut findings = bindings::findings(&subject);
     let mut unread = std::mem::take(&mut subject.unable);

@@ -82,10 +82,10 @@ struct Found {
 }
 
 impl Found {
-    fn take(&mut self, looked: std::result::Result<Option<Subject>, String>) {
+    fn take(&mut self, looked: crate::elf::Result<Option<Subject>>) {
         match looked {
             Ok(subject) => self.subjects.extend(subject),
-            Err(error) => self.unread.push(error),
+            Err(error) => self.unread.push(error.to_string()),
         }
     }
 
@@ -119,40 +119,49 @@ fn work(jobs: &[Job], auditor: &Auditor<'_>) -> Found {
 
 fn look(job: &Job, auditor: &Auditor<'_>, found: &mut Found) {
     found.scanned.files += 1;
-    let name = job.path.display().to_string();
-    let audit = |source: Source, always| auditor.audit(source, always).map_err(|error| error.to_string());
-    let python = |source: &Source, always| auditor.audit_python(source, always).map_err(|error| error.to_string());
-    let kind = if job.path.is_dir() { Ok(What::Tar) } else { archive::head(&job.path).map(|head| archive::what(&head)) };
-    let package = || job.path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| PACKAGES.contains(&extension));
-    match kind {
-        Err(error) => found.unread.push(format!("{name}: {error}")),
-        Ok(What::Elf) => {
+    // Among those named: an image's layout.
+    if job.named && job.path.is_dir() {
+        return look_into(&job.path, auditor, found);
+    }
+    let opened = if job.named { Source::open(&job.path) } else { Source::open_listed(&job.path) };
+    let head = |source: &Source| source.read("file", 0, source.len().min(archive::HEAD));
+    match opened.and_then(|source| Ok((archive::what(&head(&source)?), source))) {
+        Err(error) => found.unread.push(error.to_string()),
+        Ok((What::Elf, source)) => {
             found.scanned.elf += 1;
-            found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| audit(source, job.named)));
+            found.take(auditor.audit(source, job.named));
         }
-        Ok(What::Deb | What::Zip | What::Tar) if job.named || package() => {
-            found.scanned.containers += 1;
-            archive::read(&job.path, &name, Limits::default(), &mut |member| match member {
-                Ok(member) if member.bytes.starts_with(archive::ELF_MAGIC) => {
-                    found.scanned.elf += 1;
-                    found.take(audit(Source::from_bytes(member.name, member.bytes), false));
-                }
-                Ok(member) => {
-                    found.scanned.python += 1;
-                    found.take(python(&Source::from_bytes(member.name, member.bytes), false));
-                }
-                Err(error) => found.unread.push(error.to_string()),
-            });
-        }
-        Ok(What::Other) if archive::is_python(&job.path) => {
+        Ok((What::Deb | What::Zip | What::Tar, _)) if job.named || is_package(&job.path) => look_into(&job.path, auditor, found),
+        Ok((What::Other, source)) if archive::is_python(&job.path) => {
             found.scanned.python += 1;
-            found.take(Source::open(&job.path).map_err(|error| error.to_string()).and_then(|source| python(&source, job.named)));
+            found.take(auditor.audit_python(&source, job.named));
         }
-        Ok(_) if job.named => {
-            found.unread.push(format!("{name}: is neither an ELF file, a Python source, a package, a wheel, a tarball nor an image"));
+        Ok((_, source)) if job.named => {
+            let problem = "is neither an ELF file, a Python source, a package, a wheel, a tarball nor an image";
+            found.unread.push(source.error("file", None, problem).to_string());
         }
         Ok(_) => {}
     }
+}
+
+/// True for the name of a package that is opened wherever it lies.
+fn is_package(path: &Path) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| PACKAGES.contains(&extension))
+}
+
+fn look_into(container: &Path, auditor: &Auditor<'_>, found: &mut Found) {
+    found.scanned.containers += 1;
+    archive::read(container, &container.display().to_string(), Limits::default(), &mut |member| match member {
+        Ok(member) if member.bytes.starts_with(archive::ELF_MAGIC) => {
+            found.scanned.elf += 1;
+            found.take(auditor.audit(Source::from_bytes(member.name, member.bytes), false));
+        }
+        Ok(member) => {
+            found.scanned.python += 1;
+            found.take(auditor.audit_python(&Source::from_bytes(member.name, member.bytes), false));
+        }
+        Err(error) => found.unread.push(error.to_string()),
+    });
 }
 
 /// Draws how far the work is, on a terminal alone, and wipes the line at the end.

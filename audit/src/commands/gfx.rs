@@ -17,7 +17,7 @@ use crate::gfx::verdict::Verdict;
 use crate::report::{Report, Subjects};
 
 /// How ROCm's runtimes are called.
-const PREFIXES: [&str; 2] = ["libhsa-runtime64.so", "libamdhip64.so"];
+pub(super) const PREFIXES: [&str; 2] = ["libhsa-runtime64.so", "libamdhip64.so"];
 
 /// Where a runtime usually is, when none is named.
 const USUAL: [&str; 4] = ["/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];

@@ -1,24 +1,26 @@
 //! `gfx-scan preflight`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use super::gfx::PREFIXES;
+use super::libraries::{self, Library};
 use super::{Result, complain, deliver, inputs};
 use crate::cli::Preflight;
 use crate::finding::Finding;
-use crate::gfx::checks;
-use crate::gfx::preflight::ask::{self, Answer, Wanted};
+use crate::gfx::preflight::ask::{self, Answer, Packed, Wanted};
 use crate::gfx::preflight::{simulator, topology};
 use crate::gfx::verdict::Verdict;
+use crate::gfx::{checks, identity};
 use crate::report::{Report, Subjects};
 
 pub(super) fn run(arguments: &Preflight) -> Result<ExitCode> {
     let wanted = wanted(arguments)?;
     let Some((command, rest)) = arguments.words.split_first() else { bail!("no command") };
     let request = inputs::request(command, rest, &arguments.variables, arguments.clear_env, arguments.root.as_deref())?;
-    let answer = ask::ask(&request, &wanted)?;
+    let answer = ask::ask_with_packages(&request, &wanted, packed(&arguments.packages)?)?;
     if let Some(notice) = &answer.notice {
         complain("gfx-scan", notice);
     }
@@ -38,6 +40,26 @@ fn wanted(arguments: &Preflight) -> Result<Vec<Wanted>> {
         None => topology::devices(&sysfs).context("give --target or --config")?,
     };
     Ok(devices.into_iter().map(|device| Wanted { device, name: None }).collect())
+}
+
+/// Runtimes of packages that are not installed. One that holds none is a mistake of who asks; what else cannot be read of it is said.
+fn packed(packages: &[PathBuf]) -> Result<Vec<Packed>> {
+    let mut found = Vec::new();
+    for package in packages {
+        let mut unread = Vec::new();
+        let members = libraries::members(package, &identity::is_runtime, &mut unread);
+        for line in &unread {
+            complain("gfx-scan", line);
+        }
+        if members.is_empty() {
+            bail!("{}: holds no {}", package.display(), inputs::library_named(&PREFIXES));
+        }
+        found.extend(members.into_iter().filter_map(|member| match member {
+            Library::Member(name, bytes) => Some(Packed { name, bytes }),
+            Library::File(_) => None,
+        }));
+    }
+    Ok(found)
 }
 
 fn findings(answer: &Answer) -> Vec<Finding> {

@@ -1,5 +1,7 @@
 //! Program headers, and the way from an address to a place in the file: each address through its own `PT_LOAD`.
 
+use std::ops::Range;
+
 use object::Endianness;
 use object::read::elf::{FileHeader, ProgramHeader as _};
 
@@ -130,6 +132,23 @@ pub(super) fn read(source: &Source, header: &Header) -> Result<Vec<Segment>> {
         before = Some((index, segment));
     }
     Ok(segments)
+}
+
+/// The parts of a file that are mapped when it is loaded, ascending, none twice; empty for an object file.
+pub fn mapped(source: &Source) -> Result<Vec<Range<u64>>> {
+    let header = super::header::read(source)?;
+    let segments = read(source, &header)?;
+    let mut parts: Vec<Range<u64>> =
+        segments.iter().filter(|segment| segment.is_mapped()).map(|segment| segment.offset..segment.offset + segment.file_size).collect();
+    parts.sort_by_key(|part| part.start);
+    let mut apart: Vec<Range<u64>> = Vec::new();
+    for part in parts {
+        match apart.last_mut().filter(|last| part.start <= last.end) {
+            Some(last) => last.end = last.end.max(part.end),
+            None => apart.push(part),
+        }
+    }
+    Ok(apart)
 }
 
 fn read_table<H: FileHeader<Endian = Endianness>>(source: &Source, header: &Header) -> Result<Vec<Segment>> {

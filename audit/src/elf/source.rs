@@ -1,9 +1,11 @@
 //! Bytes of one file, read in windows by offset (`pread`): an answer that needs 140 kB of a 27 MB library reads 140 kB.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use super::error::{ElfError, Result};
 
@@ -41,6 +43,22 @@ impl Source {
         // The length belongs to the file that was opened, should the name have moved on since.
         let len = file.metadata().map_err(|error| fail(error.to_string()))?.len();
         Ok(Self { name, len, backing: Backing::File(file) })
+    }
+
+    /// Opens what a directory lists as a regular file, without asking first what it is. Should it have become something else since: a link is not
+    /// followed, and opening a FIFO does not wait for its other end.
+    pub fn open_listed(path: &Path) -> Result<Self> {
+        let fail = |problem: String| ElfError { file: path.display().to_string(), field: "file".into(), offset: None, problem };
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+            .open(path)
+            .map_err(|error| fail(explain_open(path, &error)))?;
+        let metadata = file.metadata().map_err(|error| fail(error.to_string()))?;
+        if !metadata.is_file() {
+            return Err(fail("is no longer the regular file that its directory listed".into()));
+        }
+        Ok(Self { name: path.display().to_string(), len: metadata.len(), backing: Backing::File(file) })
     }
 
     /// Wraps bytes in memory under a name for messages.

@@ -17,6 +17,10 @@ const NAMED: u64 = 1 << 62;
 /// The legacy subdirectory `tls`, which every loader of its time searched.
 const TLS: u64 = 1 << 63;
 
+/// Flags of an entry for any ELF library, and of one for i386.
+const ANY: u32 = 1;
+const I386: u32 = 3;
+
 #[derive(Debug, Clone)]
 struct Entry {
     exact: bool,
@@ -53,7 +57,7 @@ pub fn flags(machine: u16, is_64: bool) -> Option<u32> {
     match (machine, is_64) {
         (62, true) => Some(0x0303),
         (62, false) => Some(0x0803),
-        (3, _) => Some(0x0003),
+        (3, _) => Some(I386),
         (183, true) => Some(0x0a03),
         (21, _) => Some(0x0503),
         (243, true) => Some(0x1003),
@@ -65,7 +69,7 @@ impl Cache {
     /// Reads the bytes of a cache; the error says what is wrong.
     pub fn read(bytes: &[u8], flags: u32) -> Result<Self, String> {
         if bytes.starts_with(NEW) {
-            return Self::read_new(bytes, flags);
+            return Self::read_new(bytes, 0, flags);
         }
         if !bytes.starts_with(OLD) {
             return Err("neither format's magic stands at its start".into());
@@ -74,7 +78,7 @@ impl Cache {
         let strings = OLD_HEAD.saturating_add(count.saturating_mul(OLD_ENTRY));
         let behind = strings.saturating_add(7) & !7;
         if bytes.get(behind..).is_some_and(|rest| rest.starts_with(NEW)) {
-            return Self::read_new(&bytes[behind..], flags);
+            return Self::read_new(bytes, behind, flags);
         }
         let mut cache = Self::default();
         for index in 0..count {
@@ -85,13 +89,15 @@ impl Cache {
         Ok(cache)
     }
 
-    fn read_new(bytes: &[u8], flags: u32) -> Result<Self, String> {
+    /// The new format from `start` on. Names are counted from there, the extension from the start of the file.
+    fn read_new(file: &[u8], start: usize, flags: u32) -> Result<Self, String> {
+        let bytes = &file[start..];
         let order = bytes.get(28).copied().unwrap_or(0) & 3;
         if order == 3 || order == 1 {
             return Err("its byte order is not this machine's".into());
         }
         let count = word(bytes, 20)? as usize;
-        let names = capability_names(bytes, word(bytes, 32)? as usize).unwrap_or_default();
+        let names = capability_names(file, word(bytes, 32)? as usize).unwrap_or_default();
         let mut cache = Self::default();
         for index in 0..count {
             let at = NEW_HEAD.saturating_add(index.saturating_mul(NEW_ENTRY));
@@ -110,8 +116,8 @@ impl Cache {
     }
 
     fn add(&mut self, has: u32, wanted: u32, name: String, path: String, capability: Capability) {
-        // 1 stands for any ELF library; an exact match goes before it.
-        if has == wanted || has == 1 {
+        // 1 stands for any ELF library, on the oldest machine alone (measured: no 64-bit x86 loader takes it); an exact match goes before it.
+        if has == wanted || (has == ANY && wanted == I386) {
             self.entries.entry(name).or_default().push(Entry { exact: has == wanted, capability, path });
         }
     }
@@ -125,7 +131,7 @@ impl Cache {
     pub fn find(&self, name: &str, cpu: Cpu, named: bool) -> Cached {
         let Some(entries) = self.entries.get(name) else { return Cached::Nothing };
         let level = |entry: &Entry| match &entry.capability {
-            Capability::Named(name) => name.strip_prefix("x86-64-v").and_then(|level| level.parse().ok()).filter(|&level: &u8| level <= cpu.level),
+            Capability::Named(name) => (2..=cpu.level).find(|level| *name == format!("x86-64-v{level}")),
             _ => None,
         };
         if let Some(best) = entries.iter().filter(|entry| named && level(entry).is_some()).max_by_key(|entry| level(entry)) {
@@ -140,15 +146,16 @@ impl Cache {
     }
 }
 
-/// The names that entries refer to by index: an extension of the new format.
-fn capability_names(bytes: &[u8], extension: usize) -> Option<Vec<String>> {
-    if extension == 0 || word(bytes, extension).ok()? != EXTENSION {
+/// The names that entries refer to by index: an extension of the new format. Behind the old format, ldconfig counts these names from where the new one
+/// starts and the loader from the start of the file, so that it finds none of them (measured, 2.36 and 2.44); what counts is the loader.
+fn capability_names(file: &[u8], extension: usize) -> Option<Vec<String>> {
+    if extension == 0 || word(file, extension).ok()? != EXTENSION {
         return None;
     }
-    let sections = word(bytes, extension + 4).ok()?.min(64) as usize;
-    let section = (0..sections).map(|index| extension + 8 + index * 16).find(|&at| word(bytes, at) == Ok(1))?;
-    let (start, size) = (word(bytes, section + 8).ok()? as usize, word(bytes, section + 12).ok()? as usize);
-    (0..size / 4).map(|index| string(bytes, word(bytes, start + index * 4).ok()? as usize).ok()).collect()
+    let sections = word(file, extension + 4).ok()?.min(64) as usize;
+    let section = (0..sections).map(|index| extension + 8 + index * 16).find(|&at| word(file, at) == Ok(1))?;
+    let (array, size) = (word(file, section + 8).ok()? as usize, word(file, section + 12).ok()? as usize);
+    (0..size / 4).map(|index| string(file, word(file, array + index * 4).ok()? as usize).ok()).collect()
 }
 
 fn word(bytes: &[u8], at: usize) -> Result<u32, String> {

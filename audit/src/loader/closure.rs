@@ -17,7 +17,6 @@ use super::unknown::{self, Code, Unknown};
 use super::{Alternative, Error, Failure, Limits, Linking, Object, Request, Resolution};
 use crate::elf::{Class, Elf, Endianness, Names};
 
-const CACHE: &str = "/etc/ld.so.cache";
 const PRELOADS: &str = "/etc/ld.so.preload";
 
 /// What does not change while a program is resolved.
@@ -338,9 +337,10 @@ fn resolve_once(request: &Request, secure: bool) -> Result<(Resolution, bool), E
     if dynamic {
         note_variables(&variable, interpreter.as_ref(), &mut unknowns);
     }
-    let lists = if dynamic { vec![CACHE, PRELOADS] } else { Vec::new() };
-    let lists = lists.into_iter().chain(path.as_deref()).map(|path| (path.to_string(), Stamp::of(&tree, path))).collect();
-    let cache = if dynamic { read_cache(&tree, wanted, &mut unknowns) } else { None };
+    let cached = interpreter.as_ref().filter(|_| dynamic).map(|interpreter| interpreter.cache.as_str());
+    let lists = cached.into_iter().flat_map(|cache| [cache, PRELOADS]);
+    let lists = lists.chain(path.as_deref()).map(|path| (path.to_string(), Stamp::of(&tree, path))).collect();
+    let cache = cached.and_then(|path| read_cache(&tree, path, wanted, &mut unknowns));
     let preloads = if dynamic { preloads(&tree, &variable, request, &mut unknowns) } else { Vec::new() };
     let loader = Loader {
         interpreter: interpreter.clone().unwrap_or_else(|| Interpreter {
@@ -349,6 +349,7 @@ fn resolve_once(request: &Request, secure: bool) -> Result<(Resolution, bool), E
             version: None,
             directories: Vec::new(),
             lib: None,
+            cache: String::new(),
         }),
         cache,
         library_path: variable("LD_LIBRARY_PATH").filter(|_| !secure).map(Into::into),
@@ -412,6 +413,7 @@ fn resolve_once(request: &Request, secure: bool) -> Result<(Resolution, bool), E
         program: started.program,
         scripts: started.scripts,
         arguments: started.arguments,
+        environment: started.environment,
         linking,
         interpreter,
         objects,
@@ -455,20 +457,20 @@ fn note_variables<'e>(variable: &dyn Fn(&str) -> Option<&'e str>, interpreter: O
     }
 }
 
-fn read_cache(tree: &Tree, wanted: Wanted, unknowns: &mut Vec<Unknown>) -> Option<Cache> {
-    let bytes = match tree.read(CACHE) {
+fn read_cache(tree: &Tree, path: &str, wanted: Wanted, unknowns: &mut Vec<Unknown>) -> Option<Cache> {
+    let bytes = match tree.read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => {
-            unknowns.push(Unknown::new(&unknown::CACHE, CACHE, error.to_string()));
+            unknowns.push(Unknown::new(&unknown::CACHE, path, error.to_string()));
             return None;
         }
     };
     let Some(flags) = cache::flags(wanted.machine, wanted.class == Class::Elf64) else {
-        unknowns.push(Unknown::new(&unknown::CACHE, CACHE, format!("the flags of machine {} are not known", wanted.machine)));
+        unknowns.push(Unknown::new(&unknown::CACHE, path, format!("the flags of machine {} are not known", wanted.machine)));
         return None;
     };
-    Cache::read(&bytes, flags).map_err(|problem| unknowns.push(Unknown::new(&unknown::CACHE, CACHE, problem))).ok()
+    Cache::read(&bytes, flags).map_err(|problem| unknowns.push(Unknown::new(&unknown::CACHE, path, problem))).ok()
 }
 
 /// Preloads in order, each with where it is named.
@@ -484,7 +486,8 @@ fn preloads<'e>(
     match tree.read(PRELOADS) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
-            for line in text.lines() {
+            // A carriage return is part of a name.
+            for line in text.split('\n') {
                 let names = line.split('#').next().unwrap_or_default();
                 all.extend(names.split([' ', '\t', ':']).filter(|name| !name.is_empty()).map(|name| (name.to_string(), PRELOADS)));
             }

@@ -30,6 +30,8 @@ pub struct Interpreter {
     pub directories: Vec<String>,
     /// What `$LIB` stands for.
     pub lib: Option<String>,
+    /// Its cache: `/etc/ld.so.cache`, or below the prefix that it was built for.
+    pub cache: String,
 }
 
 /// Where a distribution has glibc's loader for a machine, as its psABI demands.
@@ -55,7 +57,7 @@ impl Interpreter {
         };
         let directories = directories(&bytes);
         let lib = lib(&bytes, &directories);
-        Ok(Self { path: path.to_string(), libc, version: version(&bytes), directories, lib })
+        Ok(Self { path: path.to_string(), libc, version: version(&bytes), directories, lib, cache: cache(&bytes) })
     }
 
     /// True if it searches `glibc-hwcaps`: from 2.33 on, which is also when loaders began to carry their version.
@@ -100,6 +102,17 @@ fn directories(bytes: &[u8]) -> Vec<String> {
         }
     }
     best
+}
+
+/// The path of its cache, a string in it; the usual one where there is none.
+fn cache(bytes: &[u8]) -> String {
+    const NAME: &[u8] = b"/ld.so.cache\0";
+    let found = memchr::memmem::find_iter(bytes, NAME).find_map(|at| {
+        let start = bytes[..at].iter().rposition(|byte| !(b'!'..=b'~').contains(byte)).map_or(0, |before| before + 1);
+        let path = std::str::from_utf8(&bytes[start..at + NAME.len() - 1]).ok()?;
+        path.starts_with('/').then(|| path.to_string())
+    });
+    found.unwrap_or_else(|| "/etc/ld.so.cache".into())
 }
 
 /// `$LIB` is the first default directory without the prefix; the loader holds it as a string of its own.

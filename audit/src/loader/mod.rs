@@ -95,6 +95,13 @@ impl Request {
         }
     }
 
+    /// A command as a supervisor is about to start it: in this process's environment with `delta` on top ([`environment::over`]).
+    pub fn workload(words: &[String], delta: &[(String, String)]) -> Self {
+        let own = Self::from_this_process();
+        let (command, arguments) = words.split_first().map_or_else(Default::default, |(first, rest)| (first.clone(), rest.to_vec()));
+        Self { command, arguments, environment: environment::over(&own.environment, delta), ..own }
+    }
+
     /// The same about a library by itself, given to the usual loader of its machine; the error says why there is none.
     pub fn library(self, path: &str) -> Result<Self, Error> {
         let fail = |problem: String| Error { subject: path.to_string(), problem };
@@ -209,6 +216,8 @@ pub struct Resolution {
     pub scripts: Vec<Script>,
     /// Arguments that the program gets.
     pub arguments: Vec<String>,
+    /// The environment that the program gets: that of the request, with what an `env` on the way changes.
+    pub environment: Vec<(String, String)>,
     /// How it finds libraries.
     pub linking: Linking,
     /// Its loader; `None` for a static program.
@@ -228,6 +237,11 @@ pub struct Resolution {
 }
 
 impl Resolution {
+    /// Value of a variable of the program's environment; the last one counts.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Every set of objects that the process could have.
     pub fn sets(&self) -> impl Iterator<Item = &[Object]> {
         std::iter::once(self.objects.as_slice()).chain(self.alternatives.iter().map(|other| other.objects.as_slice()))

@@ -16,12 +16,12 @@ use crate::machine::{this_cpu, traced};
 use crate::support::{Dice, compile, loaders, number};
 
 /// Layouts per loader in a plain test run.
-const LAYOUTS: u64 = 150;
+pub const LAYOUTS: u64 = 150;
 const NEEDS: usize = 3;
 const ROOM: usize = 200;
-const LIBRARIES: [&str; 5] = ["liba.so", "libb.so", "libc1.so", "libd.so", "libe.so"];
-const FOLDERS: [&str; 4] = ["d0", "d1", "d2", "d3"];
-const CAPABILITIES: [&str; 9] = [
+pub const LIBRARIES: [&str; 5] = ["liba.so", "libb.so", "libc1.so", "libd.so", "libe.so"];
+pub const FOLDERS: [&str; 4] = ["d0", "d1", "d2", "d3"];
+pub const CAPABILITIES: [&str; 9] = [
     "glibc-hwcaps/x86-64-v2",
     "glibc-hwcaps/x86-64-v3",
     "glibc-hwcaps/x86-64-v4",
@@ -39,7 +39,11 @@ pub struct Template {
     needed: Vec<(usize, usize)>,
     soname: Option<(usize, usize)>,
     runpath: (usize, usize),
+    flags_1: usize,
 }
+
+/// `DF_1_NODEFLIB`.
+const NODEFLIB: u64 = 0x800;
 
 impl Template {
     /// Finds tag and string of each long name.
@@ -56,7 +60,8 @@ impl Template {
         };
         let needed = of(elf::DT_NEEDED.0);
         assert_eq!(needed.len(), NEEDS);
-        Self { needed, soname: of(elf::DT_SONAME.0).first().copied(), runpath: of(elf::DT_RUNPATH.0)[0], bytes }
+        let flags_1 = of(elf::DT_FLAGS_1.0)[0].0 + 8;
+        Self { needed, soname: of(elf::DT_SONAME.0).first().copied(), runpath: of(elf::DT_RUNPATH.0)[0], flags_1, bytes }
     }
 
     pub fn patch(&self, file: &Spec) -> Vec<u8> {
@@ -77,6 +82,11 @@ impl Template {
             set(at, elf::DT_SONAME.0, file.soname.as_deref());
         }
         set(self.runpath, if file.old { elf::DT_RPATH.0 } else { elf::DT_RUNPATH.0 }, file.path.as_deref());
+        if !file.no_defaults {
+            let flags = &mut bytes[self.flags_1..self.flags_1 + 8];
+            let value = u64::from_le_bytes((&*flags).try_into().expect("8 bytes")) & !NODEFLIB;
+            flags.copy_from_slice(&value.to_le_bytes());
+        }
         bytes
     }
 }
@@ -87,6 +97,8 @@ pub struct Spec {
     pub soname: Option<String>,
     pub path: Option<String>,
     pub old: bool,
+    /// `DF_1_NODEFLIB`.
+    pub no_defaults: bool,
 }
 
 fn long(letter: char, number: usize) -> String {
@@ -100,7 +112,7 @@ pub fn templates(dir: &Path, interpreter: &str) -> (Template, Template) {
         compile(dir, &format!("void f{number}(void){{}}"), &format!("need{number}.so"), &["-shared", "-fPIC", "-nostdlib", &soname]);
     }
     let path = format!("-Wl,--enable-new-dtags,-rpath,{}", long('r', 0));
-    let needs = ["-Wl,--no-as-needed", "./need0.so", "./need1.so", "./need2.so", "-Wl,--unresolved-symbols=ignore-all"];
+    let needs = ["-Wl,-z,nodefaultlib,--no-as-needed", "./need0.so", "./need1.so", "./need2.so", "-Wl,--unresolved-symbols=ignore-all"];
     let soname = format!("-Wl,-soname,{}", long('s', 0));
     let library = compile(dir, "int x;", "library.so", &[&["-shared", "-fPIC", "-nostdlib", &soname, &path], &needs[..]].concat());
     let start = "void _start(void){ __asm__ volatile(\"mov $60,%eax; xor %edi,%edi; syscall\"); }";
@@ -110,7 +122,7 @@ pub fn templates(dir: &Path, interpreter: &str) -> (Template, Template) {
 }
 
 /// A list of directories as nobody would write it.
-fn path_list(dice: &mut Dice, dir: &str, separators: &[&str]) -> String {
+pub fn path_list(dice: &mut Dice, dir: &str, separators: &[&str]) -> String {
     let mut list = String::new();
     for index in 0..=dice.roll(4) {
         if index > 0 {
@@ -135,7 +147,7 @@ fn path_list(dice: &mut Dice, dir: &str, separators: &[&str]) -> String {
     list
 }
 
-fn spec(dice: &mut Dice, dir: &str, own: Option<&str>) -> Spec {
+pub fn spec(dice: &mut Dice, dir: &str, own: Option<&str>) -> Spec {
     let mut needed: Vec<String> = (0..dice.roll(NEEDS + 1).max(usize::from(own.is_none()))).map(|_| dice.pick(&LIBRARIES).to_string()).collect();
     if !needed.is_empty() && dice.one_in(12) {
         needed[0] = format!("{}{}/{}", dice.pick(&["$ORIGIN/../", "", "./"]), dice.pick(&FOLDERS), dice.pick(&LIBRARIES));
@@ -146,14 +158,14 @@ fn spec(dice: &mut Dice, dir: &str, own: Option<&str>) -> Spec {
         _ => own.map(Into::into),
     };
     let path = (!dice.one_in(3)).then(|| path_list(dice, dir, &[":"]));
-    Spec { needed, soname, path, old: dice.one_in(2) }
+    Spec { needed, soname, path, old: dice.one_in(2), no_defaults: false }
 }
 
-/// Puts one library, or something under its name, into a directory.
-fn place(dice: &mut Dice, dir: &Path, folder: &str, name: &str, template: &Template) {
-    let at = dir.join(folder).join(name);
+/// Puts one library, or something under its name, into a directory; `shown` is how the process calls `dir`.
+pub fn place(dice: &mut Dice, dir: &Path, shown: &str, at: &str, name: &str, template: &Template, spec: &Spec) {
+    let at = dir.join(at).join(name);
     fs::create_dir_all(at.parent().expect("a folder")).expect("made");
-    let mut bytes = template.patch(&spec(dice, &dir.display().to_string(), Some(name)));
+    let mut bytes = template.patch(spec);
     match dice.roll(30) {
         0 => bytes[4] = 1,
         1 => bytes[18] = 183,
@@ -162,7 +174,7 @@ fn place(dice: &mut Dice, dir: &Path, folder: &str, name: &str, template: &Templ
         4 => return fs::create_dir_all(at).expect("made"),
         5 => return symlink("nowhere", at).expect("linked"),
         6 => return symlink(name, at).expect("linked"),
-        7 | 8 => return symlink(dir.join(dice.pick(&FOLDERS)).join(dice.pick(&LIBRARIES)), at).expect("linked"),
+        7 | 8 => return symlink(format!("{shown}/{}/{}", dice.pick(&FOLDERS), dice.pick(&LIBRARIES)), at).expect("linked"),
         9 => bytes[7] = 9,
         10 => bytes[5] = 2,
         11 => bytes[16] = 1,
@@ -192,7 +204,7 @@ pub fn real(program: &Path, dir: &Path, environment: &[(String, String)], interp
 }
 
 /// True if what the loader said is one of our answers.
-fn agree(said: &Said, objects: &[loader::Object], failures: &[loader::Failure]) -> bool {
+pub fn agree(said: &Said, objects: &[loader::Object], failures: &[loader::Failure]) -> bool {
     let stopped = failures.iter().any(|failure| failure.file.is_some());
     if said.stopped || stopped {
         return said.stopped == stopped;
@@ -224,6 +236,7 @@ fn random_layouts() {
         for case in seed..seed + layouts {
             let mut dice = Dice::new(case);
             let dir = base.join("c");
+            let shown = dir.display().to_string();
             let _ = fs::remove_dir_all(&dir);
             for name in FOLDERS {
                 fs::create_dir_all(dir.join(name)).expect("made");
@@ -236,16 +249,17 @@ fn random_layouts() {
                     let sub = dice.one_in(5).then(|| format!("{folder}/{}", dice.pick(&CAPABILITIES)));
                     let at = sub.as_deref().unwrap_or(folder);
                     if fs::symlink_metadata(dir.join(at).join(name)).is_err() {
-                        place(&mut dice, &dir, at, name, &library);
+                        let spec = spec(&mut dice, &shown, Some(name));
+                        place(&mut dice, &dir, &shown, at, name, &library, &spec);
                     }
                 }
             }
             let path = dir.join(dice.pick(&FOLDERS)).join("program");
-            fs::write(&path, program.patch(&spec(&mut dice, &dir.display().to_string(), None))).expect("written");
+            fs::write(&path, program.patch(&spec(&mut dice, &shown, None))).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
             let mut environment = Vec::new();
             if dice.one_in(2) {
-                let list = if dice.one_in(6) { String::new() } else { path_list(&mut dice, &dir.display().to_string(), &[":", ";"]) };
+                let list = if dice.one_in(6) { String::new() } else { path_list(&mut dice, &shown, &[":", ";"]) };
                 environment.push(("LD_LIBRARY_PATH".to_string(), list));
             }
             if dice.one_in(3) {

@@ -6,6 +6,7 @@ mod support;
 mod checklist;
 mod layouts;
 mod machine;
+mod roots;
 mod searches;
 mod secure;
 mod speed;

@@ -28,11 +28,11 @@ fn a_hundred_objects_take_milliseconds() {
     }
     for number in 0..OBJECTS {
         let needed = (1..=3).map(|next| number * 3 + next).filter(|&next| next < OBJECTS).map(name).collect();
-        let spec = Spec { needed, soname: Some(name(number)), path: Some(LIST.into()), old: false };
+        let spec = Spec { needed, soname: Some(name(number)), path: Some(LIST.into()), ..Spec::default() };
         fs::write(dir.join("d0").join(name(number)), library.patch(&spec)).expect("written");
     }
     let path = dir.join("d0/program");
-    fs::write(&path, program.patch(&Spec { needed: vec![name(0)], soname: None, path: Some("$ORIGIN".into()), old: false })).expect("written");
+    fs::write(&path, program.patch(&Spec { needed: vec![name(0)], path: Some("$ORIGIN".into()), ..Spec::default() })).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
     let said = real(&path, &dir, &[], LOADER);
     let request = Request { command: path.display().to_string(), environment: Vec::new(), cpu: this_cpu(), ..Request::from_this_process() };

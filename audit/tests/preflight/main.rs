@@ -213,3 +213,23 @@ fn c3_equal_questions_are_asked_once() {
         assert_eq!(memory.asked(), asked, "{variable}");
     }
 }
+
+#[test]
+fn variables_that_env_takes_away_do_not_count() {
+    let bench = stand_in::Bench::new();
+    let wanted = [Wanted::named("gfx942".parse().expect("a target"))];
+    let taken = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|&word| word.replace("APP", &bench.at("app").display().to_string())).collect();
+        let request = Request::workload(&words, &[("HSA_OVERRIDE_GFX_VERSION".into(), "12.5.0".into())]);
+        let resolution = vrocm_audit::loader::resolve(&request).expect("a program");
+        let answer = vrocm_audit::gfx::preflight::ask::about(&resolution, &request, &wanted);
+        assert!(!answer.reason().is_empty() && !answer.reason().contains('\n'), "{}", answer.reason());
+        (answer.candidates[0].taken_for.clone(), resolution.variable("HSA_OVERRIDE_GFX_VERSION").map(str::to_owned))
+    };
+    let other = |version: &str, name: &str| (Some(name.to_string()), Some(version.to_string()));
+    assert_eq!(taken(&["APP"]), other("12.5.0", "gfx1250"));
+    assert_eq!(taken(&["env", "-u", "HSA_OVERRIDE_GFX_VERSION", "APP"]), (None, None));
+    assert_eq!(taken(&["env", "-i", "APP"]), (None, None));
+    assert_eq!(taken(&["env", "HSA_OVERRIDE_GFX_VERSION=11.0.0", "APP"]), other("11.0.0", "gfx1100"));
+    assert_eq!(taken(&["env", "APP", "HSA_OVERRIDE_GFX_VERSION=11.0.0"]), other("12.5.0", "gfx1250"), "an argument of the program");
+}

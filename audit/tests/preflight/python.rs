@@ -1,6 +1,9 @@
 //! Runtimes in Python packages: candidates that a Python program may import, never a verdict.
 
 use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use vrocm_audit::gfx::preflight::ask::{self, Answer};
 use vrocm_audit::gfx::preflight::reasons;
@@ -65,8 +68,53 @@ fn the_variables_of_python_lead_to_packages() {
     fs::copy("/bin/true", bench.at("usr/bin/python3")).expect("copied");
     bench.rocr("venv/lib/python3.12/site-packages/torch/lib/libhsa-runtime64.so", &[]);
     bench.rocr("extra/torch/lib/libamdhip64.so", &[]);
+    bench.rocr("home/.local/lib64/python3.12/site-packages/torch/lib/libhsa-runtime64.so", &[]);
     let (venv, extra) = (bench.at("venv").display().to_string(), bench.at("extra").display().to_string());
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[])), []);
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("VIRTUAL_ENV", &venv)])).len(), 1);
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("PYTHONPATH", &extra)])).len(), 1);
+    assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("HOME", &bench.at("home").display().to_string())])).len(), 1);
+}
+
+/// A wheel of these files.
+fn wheel(bench: &Bench, name: &str, files: &[(&str, &Path)]) -> PathBuf {
+    let at = bench.at(name);
+    let mut archive = zip::ZipWriter::new(fs::File::create(&at).expect("created"));
+    for (name, file) in files {
+        archive.start_file(*name, zip::write::SimpleFileOptions::default()).expect("begun");
+        archive.write_all(&fs::read(file).expect("read")).expect("written");
+    }
+    archive.finish().expect("finished");
+    at
+}
+
+#[test]
+fn runtimes_of_a_wheel_that_is_not_installed_are_candidates() {
+    let bench = Bench::new();
+    environment(&bench);
+    bench.rocr("build/libhsa-runtime64.so", &[]);
+    let built = bench.at("build/libhsa-runtime64.so");
+    let torch = wheel(&bench, "torch.whl", &[("torch/lib/libhsa-runtime64.so", &built), ("torch/lib/libother.so", &built)]);
+    let other = wheel(&bench, "other.whl", &[("other/lib/libother.so", &built)]);
+    let ask = |target: &str, packages: &[&Path], program: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gfx-scan"));
+        command.args(["preflight", "--format", "json", "--target", target]);
+        command.args(packages.iter().flat_map(|package| [Path::new("--package"), *package]));
+        let done = command.arg("--").arg(bench.at(program)).output().expect("runs");
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
+        let inside = |candidate: &&serde_json::Value| candidate["runtime"].as_str().is_some_and(|path| path.contains("!/"));
+        let found = report["candidates"].as_array().into_iter().flatten().filter(inside);
+        let words =
+            found.map(|found| (found["runtime"].as_str().expect("text").to_string(), found["verdict"].to_string(), found["linked"].to_string()));
+        (done.status.code(), words.collect::<Vec<_>>(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (exit, found, _) = ask("gfx1250", &[&torch], "venv/bin/python3");
+    let name = format!("{}!/torch/lib/libhsa-runtime64.so", torch.display());
+    assert_eq!((exit, found), (Some(3), vec![(name, "\"unsupported\"".into(), "false".into())]));
+    assert_eq!(ask("gfx1250", &[], "venv/bin/python3").1, []);
+    // What a program links decides; the package has no say.
+    let (exit, found, _) = ask("gfx1150", &[&torch], "app");
+    assert_eq!((exit, found.len()), (Some(0), 1));
+    let (exit, _, said) = ask("gfx1250", &[&torch, &other], "venv/bin/python3");
+    assert!(exit == Some(2) && said.contains("other.whl: holds no library named libhsa-runtime64.so* or libamdhip64.so*"), "{said}");
 }

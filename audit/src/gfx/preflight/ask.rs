@@ -1,7 +1,7 @@
 //! The one bounded, blocking call: a command with its environment and devices in, a verdict with its reason out. Nothing is run.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -76,8 +76,32 @@ pub struct Answer {
     pub notice: Option<String>,
 }
 
+impl Answer {
+    /// Why the verdict is what it is, in one line.
+    pub fn reason(&self) -> String {
+        let unknown = self.unknowns.first().map(|unknown| format!("{} ({}): {}", unknown.code, unknown.object, unknown.detail));
+        let linked =
+            || self.candidates.iter().filter(|candidate| candidate.linked).map(|candidate| format!("{}: {}", candidate.runtime, candidate.message));
+        self.notice.clone().or(unknown).unwrap_or_else(|| linked().collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// A runtime in a package that is not installed.
+#[derive(Debug)]
+pub struct Packed {
+    /// `package!/path`.
+    pub name: String,
+    /// The file.
+    pub bytes: Vec<u8>,
+}
+
 /// Asks. An error means that the command does not start at all. Without a device there is no question, and nothing is looked at.
 pub fn ask(request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error> {
+    ask_with_packages(request, wanted, Vec::new())
+}
+
+/// The same, with runtimes that a package would install: candidates without a say, as those of installed Python packages are.
+pub fn ask_with_packages(request: &Request, wanted: &[Wanted], packed: Vec<Packed>) -> Result<Answer, loader::Error> {
     if wanted.is_empty() {
         let unknown = Unknown::new(&reasons::NO_DEVICE, request.command.as_str(), "no device");
         return Ok(Answer {
@@ -90,12 +114,16 @@ pub fn ask(request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error
             notice: None,
         });
     }
-    Ok(about(&loader::resolve(request)?, request, wanted))
+    Ok(judge(&loader::resolve(request)?, request, wanted, packed))
 }
 
 /// The same about a command that has been resolved before. What has changed since makes the answer unknown.
 pub fn about(resolution: &Resolution, request: &Request, wanted: &[Wanted]) -> Answer {
-    let environment = environment(request);
+    judge(resolution, request, wanted, Vec::new())
+}
+
+fn judge(resolution: &Resolution, request: &Request, wanted: &[Wanted], packed: Vec<Packed>) -> Answer {
+    let environment = &resolution.environment;
     let mut unknowns = resolution.unknowns.clone();
     unknowns.extend(resolution.failures.iter().map(|failure| Unknown::new(&reasons::NO_START, failure.name.as_str(), failure.problem.as_str())));
     let (unmet, unread) = resolution.unmet_versions();
@@ -104,13 +132,16 @@ pub fn about(resolution: &Resolution, request: &Request, wanted: &[Wanted]) -> A
         Unknown::new(&reasons::NO_START, unmet.provider.as_str(), problem)
     }));
     unknowns.extend(unread);
-    unknowns.extend(variables(&environment, wanted));
-    let runtimes = runtimes(resolution, &environment, &mut unknowns);
+    unknowns.extend(variables(environment, wanted));
+    let mut runtimes = runtimes(resolution, &mut unknowns);
     let mut scanned = HashMap::new();
+    for member in packed {
+        runtimes.extend(unpack(member, &mut scanned));
+    }
     let mut candidates = Vec::new();
     for wanted in wanted {
         for runtime in &runtimes {
-            candidates.extend(candidate(runtime, wanted, &environment, &mut scanned, &mut unknowns));
+            candidates.extend(candidate(runtime, wanted, environment, &mut scanned, &mut unknowns));
         }
     }
     unknowns.extend(resolution.changed());
@@ -125,7 +156,8 @@ fn command(request: &Request) -> Vec<String> {
     std::iter::once(&request.command).chain(&request.arguments).cloned().collect()
 }
 
-/// Asks equal questions once: the ranks of a job differ in variables that no loader and no runtime reads.
+/// Asks equal questions once: the ranks of a job differ in variables that no loader and no runtime reads. It lives as long as one job: what it remembers is
+/// as of the first question.
 #[derive(Debug, Default)]
 pub struct Memory {
     answers: HashMap<String, Result<Answer, loader::Error>>,
@@ -135,7 +167,7 @@ impl Memory {
     /// Asks, or remembers.
     pub fn ask(&mut self, request: &Request, wanted: &[Wanted]) -> Result<Answer, loader::Error> {
         let relevant = |name: &str| {
-            ["LD_", "HSA_", "GLIBC_"].iter().any(|prefix| name.starts_with(prefix)) || ["PATH", "VIRTUAL_ENV", "PYTHONPATH"].contains(&name)
+            ["LD_", "HSA_", "GLIBC_"].iter().any(|prefix| name.starts_with(prefix)) || ["PATH", "HOME", "VIRTUAL_ENV", "PYTHONPATH"].contains(&name)
         };
         let mut variables = effective(&request.environment);
         variables.retain(|(name, _)| relevant(name));
@@ -149,15 +181,6 @@ impl Memory {
     pub fn asked(&self) -> usize {
         self.answers.len()
     }
-}
-
-/// The environment, with what an `env` in front of the program adds.
-fn environment(request: &Request) -> Vec<(String, String)> {
-    let mut all = request.environment.clone();
-    if Path::new(&request.command).file_name().is_some_and(|name| name == "env") {
-        all.extend(request.arguments.iter().filter_map(|word| word.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())));
-    }
-    all
 }
 
 /// Variables that forbid an answer.
@@ -197,7 +220,7 @@ pub(super) fn named(path: &str, soname: Option<&str>) -> Option<Identity> {
 }
 
 /// Runtimes of every set of objects; where there is no ROCr in one, also what the program might open.
-fn runtimes(resolution: &Resolution, environment: &[(String, String)], unknowns: &mut Vec<Unknown>) -> Vec<Runtime> {
+fn runtimes(resolution: &Resolution, unknowns: &mut Vec<Unknown>) -> Vec<Runtime> {
     let mut found: Vec<Runtime> = Vec::new();
     let mut add = |runtime: Runtime| {
         if !found.iter().any(|known| known.file == runtime.file) {
@@ -237,11 +260,25 @@ fn runtimes(resolution: &Resolution, environment: &[(String, String)], unknowns:
             }
         }
     }
-    python::packages(resolution, environment).into_iter().for_each(add);
+    python::packages(resolution).into_iter().for_each(add);
     found
 }
 
 type Scanned = HashMap<PathBuf, Result<(Elf, Library), String>>;
+
+fn scan(image: crate::elf::Result<Elf>) -> Result<(Elf, Library), String> {
+    let image = image.map_err(|error| error.to_string())?;
+    let library = gfx::scan(&image).map_err(|error| error.to_string())?;
+    Ok((image, library))
+}
+
+/// Scans a runtime of a package, and says under which name it is a candidate.
+fn unpack(member: Packed, scanned: &mut Scanned) -> Option<Runtime> {
+    let named = named(&member.name, None)?;
+    let (path, file) = (member.name.clone(), PathBuf::from(&member.name));
+    scanned.insert(file.clone(), scan(Elf::from_bytes(member.name, member.bytes)));
+    Some(Runtime { path, file, how: "if the program opens what this package installs".into(), linked: false, named, changeable: None })
+}
 
 fn candidate(
     runtime: &Runtime,
@@ -250,18 +287,11 @@ fn candidate(
     scanned: &mut Scanned,
     unknowns: &mut Vec<Unknown>,
 ) -> Option<Candidate> {
-    let read = |file: &PathBuf| {
-        let image = Elf::open(file).map_err(|error| error.to_string())?;
-        let library = gfx::scan(&image).map_err(|error| error.to_string())?;
-        Ok((image, library))
-    };
-    let result = scanned.entry(runtime.file.clone()).or_insert_with(|| read(&runtime.file));
+    let result = scanned.entry(runtime.file.clone()).or_insert_with(|| scan(Elf::open(&runtime.file)));
     let (image, library) = match result {
         Ok((image, library)) => (image, library),
         Err(problem) => {
-            if runtime.linked {
-                unknowns.push(Unknown::new(&reasons::RUNTIME, runtime.path.as_str(), problem.as_str()));
-            }
+            unknowns.push(Unknown::new(&reasons::RUNTIME, runtime.path.as_str(), problem.as_str()));
             return None;
         }
     };

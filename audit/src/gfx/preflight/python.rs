@@ -10,20 +10,23 @@ use crate::loader::Resolution;
 const MOST_ENTRIES: usize = 4096;
 
 /// Runtimes in the packages of the interpreter that would run; none for a program that is no Python.
-pub(super) fn packages(resolution: &Resolution, environment: &[(String, String)]) -> Vec<Runtime> {
+pub(super) fn packages(resolution: &Resolution) -> Vec<Runtime> {
     let is_python = |path: &str| Path::new(path).file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
     if !is_python(&resolution.program) {
         return Vec::new();
     }
-    let value = |name: &str| environment.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let value = |name: &str| resolution.variable(name).filter(|value| !value.is_empty());
     let mut prefixes: Vec<PathBuf> = value("VIRTUAL_ENV").map(PathBuf::from).into_iter().collect();
     prefixes.extend(Path::new(&resolution.program).parent().and_then(Path::parent).map(Path::to_owned));
+    prefixes.extend(value("HOME").map(|home| Path::new(home).join(".local")));
     prefixes.extend(["/usr", "/usr/local"].map(PathBuf::from));
     let mut roots: Vec<PathBuf> =
         value("PYTHONPATH").into_iter().flat_map(|list| list.split(':')).filter(|path| !path.is_empty()).map(PathBuf::from).collect();
     for prefix in prefixes {
-        for version in entries(resolution, &prefix.join("lib"), |name| name.starts_with("python3")) {
-            roots.extend(["site-packages", "dist-packages"].map(|folder| version.join(folder)));
+        for lib in ["lib", "lib64"] {
+            for version in entries(resolution, &prefix.join(lib), |name| name.starts_with("python3")) {
+                roots.extend(["site-packages", "dist-packages"].map(|folder| version.join(folder)));
+            }
         }
     }
     let mut found = Vec::new();

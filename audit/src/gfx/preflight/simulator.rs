@@ -37,7 +37,9 @@ pub fn devices(file: &Path, sysfs: &[&Path]) -> Result<Vec<Device>, BadConfig> {
     let file = if file.file_name().is_some_and(|name| name == HAND_OVER) { handed_over(file)? } else { file.to_owned() };
     let value = read(&file)?;
     let mut devices = own(&value, &file)?;
-    if let Some(guest) = value.get("dbt_guest").filter(|guest| guest.get("enabled").and_then(dialect::unsigned).is_some_and(|on| on != 0)) {
+    if let Some(guest) = value.get("dbt_guest")
+        && enabled(guest, &file)?
+    {
         devices = guest_and_hosts(guest, &file, devices, sysfs)?;
     }
     if devices.is_empty() {
@@ -111,6 +113,14 @@ fn device(value: &Value, file: &Path, field: &str) -> Result<Device, BadConfig> 
     }
     let device_id = number("device_id")?.and_then(|id| u16::try_from(id).ok());
     Ok(Device { from: format!("{} {field}", file.display()), node: None, gfx_target_version, device_id })
+}
+
+/// Whether a guest is switched on; a value that is no flag is no "off".
+fn enabled(guest: &Value, file: &Path) -> Result<bool, BadConfig> {
+    match guest.get("enabled") {
+        None | Some(Value::Null) => Ok(false),
+        Some(flag) => dialect::unsigned(flag).map(|on| on != 0).ok_or_else(|| bad(file, "dbt_guest.enabled is no flag")),
+    }
 }
 
 /// An enabled guest shows its own device beside those of the hosts: the simulator's, or this machine's.
@@ -189,7 +199,10 @@ mod tests {
         };
         let ask = |rest: &str| versions(&write(dir.path(), "a.json", &guest(rest)));
         assert_eq!(ask("enabled:true,execution_backend:'simulator'"), Ok(vec![120_500, 90402]));
-        assert_eq!(ask("enabled:false,execution_backend:'simulator'"), Ok(vec![90402]));
+        for off in ["enabled:false,execution_backend:'simulator'", "enabled:null", "enabled:0", ""] {
+            assert_eq!(ask(off), Ok(vec![90402]), "{off}");
+        }
+        assert!(ask("enabled:'perhaps'").expect_err("no flag").contains("dbt_guest.enabled"));
         write(dir.path(), "host.json", "{vm:{gpu:{device:{gfx_target_version:110000}}}}");
         assert_eq!(
             ask("enabled:1,execution_backend:1,simulator_config:'host.json'"),
