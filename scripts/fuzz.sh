@@ -25,6 +25,10 @@ for file in fixtures/elf/*.so fixtures/cases/e*/*.so fixtures/fuzz/*.bin; do
         cp "$file" "$seeds/$(echo "$file" | tr / _)"
     fi
 done
+# A runtime in miniature, with what the reading of machine code looks for.
+if command -v g++ >/dev/null; then
+    g++ -w -shared -fPIC -Os -s -o "$seeds/runtime.so" fixtures/evidence/runtime.cpp
+fi
 
 # Small containers of each format, as far as there is a program that makes it.
 packed=$PWD/fuzz/corpus/archives

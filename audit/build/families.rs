@@ -13,6 +13,10 @@ mod schema;
 mod builds;
 
 #[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
+#[path = "../src/manifest/readings.rs"]
+mod readings;
+
+#[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
 #[path = "../src/manifest/glibc.rs"]
 mod glibc;
 
@@ -22,6 +26,7 @@ pub fn write() {
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=src/manifest/schema.rs");
     println!("cargo::rerun-if-changed=src/manifest/builds.rs");
+    println!("cargo::rerun-if-changed=src/manifest/readings.rs");
     println!("cargo::rerun-if-changed=src/manifest/glibc.rs");
     check_glibc(&root);
     let mut families: Vec<PathBuf> =
@@ -76,8 +81,20 @@ fn write_family(code: &mut String, folder: &Path) {
         })
         .collect();
     builds.sort_by_key(|build| build.release);
-    for build in builds {
-        writeln!(code, "{},", rust(&build)).expect("a string takes it");
+    for build in &builds {
+        writeln!(code, "{},", rust(build)).expect("a string takes it");
+    }
+    code.push_str("], readings: &[\n");
+    let mut paths: Vec<_> = fs::read_dir(folder.join("readings")).into_iter().flatten().map(|entry| entry.expect("readable").path()).collect();
+    paths.sort();
+    for path in &paths {
+        let file = format!("manifests/{name}/readings/{}", path.file_name().expect("a file").to_string_lossy());
+        let text = fs::read_to_string(path).unwrap_or_else(|error| fail(&format!("{file}: {error}")));
+        let reading = readings::CodeReading::read(&file, &text).unwrap_or_else(|bad| fail(&bad.to_string()));
+        if !builds.iter().any(|build| (build.release, build.build_id) == (reading.release, &reading.build_id)) {
+            fail(&format!("{file}: no list under exports/ has the build {} of {}", reading.build_id, reading.release));
+        }
+        writeln!(code, "({file:?}, include_str!({:?})),", absolute(path)).expect("a string takes it");
     }
     code.push_str("] },\n");
 }

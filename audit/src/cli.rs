@@ -196,6 +196,7 @@ pub struct Diff {
 const EVIDENCE_EXAMPLES: &str = "\
 Examples:
   vrocm-audit evidence libamdhip64.so.7
+  vrocm-audit evidence libamdhip64.so.7 --export hipMalloc   its ways, step by step: to what allocates, and to HSA beneath
   vrocm-audit evidence /opt/rocm/lib --format json       bodies, ways and addresses of every export
   vrocm-audit evidence libamdhip64.so.7 --debug          with names, where the distribution's debug information is installed
 
@@ -211,6 +212,9 @@ pub struct Evidence {
     /// Names and prototypes from this file of debug information; without FILE from where it belongs: the runtime itself, /usr/lib/debug by build-id, its debug link.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub debug: Option<Option<PathBuf>>,
+    /// Only this export, with its ways: instruction and function of each step. May be given several times.
+    #[arg(long = "export", value_name = "NAME")]
+    pub exports: Vec<String>,
     /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
     #[arg(long, value_name = "DIR")]
     pub manifests: Vec<PathBuf>,
@@ -310,9 +314,11 @@ pub enum Manifest {
     Exports(ManifestExports),
     /// Proposes an entry for each export that no manifest knows, with what the machine code says; a person decides.
     Add(ManifestAdd),
+    /// Writes what the machine code of a known build says, to be stored under manifests/<family>/readings/.
+    Reading(ManifestAdd),
 }
 
-/// Arguments of `manifest add`.
+/// Arguments of `manifest add` and `manifest reading`.
 #[derive(Debug, Args)]
 pub struct ManifestAdd {
     /// The runtime library.

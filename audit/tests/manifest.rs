@@ -160,6 +160,8 @@ fn the_files_keep_the_published_schema() {
         files.push(("family", format!("{name}/family.json")));
         files.push(("classes", format!("{name}/classes.json")));
         files.extend(family.builds.iter().map(|build| ("exports", format!("{name}/exports/{}.json", build.release))));
+        files.push(("hints", format!("{name}/evidence.json")));
+        files.extend(family.readings().expect("readings").iter().map(|reading| ("reading", format!("{name}/readings/{}.json", reading.release))));
     }
     assert!(files.len() > 10);
     for (kind, file) in files {

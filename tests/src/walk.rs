@@ -4,6 +4,8 @@ use std::path::Path;
 
 use vrocm_audit::archive::{self, Limits};
 use vrocm_audit::elf::{Elf, Result};
+use vrocm_audit::evidence::read::{self, Beneath};
+use vrocm_audit::manifest::Hints;
 
 /// Opens the bytes as a file and asks for everything. An error of one reader does not keep the others from being asked.
 ///
@@ -22,6 +24,26 @@ pub fn everything(bytes: &[u8]) -> usize {
         image.interpreter().is_ok(),
     ];
     1 + answers.into_iter().filter(|&answered| answered).count()
+}
+
+/// Reads the machine code of any bytes as that of a runtime with seeds, and walks what comes out.
+///
+/// Returns how many exports were read.
+///
+/// # Panics
+///
+/// If a shortest way passes a function twice.
+pub fn machine_code(bytes: &[u8]) -> usize {
+    const HINTS: &str = r#"{"schema_version":1,"family":"hip","seeds":["hipMalloc","hipMallocArray"],"negatives":["hipEventQuery","hipMemcpy"],
+        "bystanders":["hipFree"],"lookups":["dlsym"],"explained":[]}"#;
+    const SINKS: [&str; 1] = ["hsa_amd_memory_pool_allocate"];
+    let hints = Hints::read("hints", HINTS).ok();
+    let beneath = Beneath { allocators: &SINKS, takes: &|name| SINKS.contains(&name) };
+    let Ok(reading) = Elf::from_bytes("input", bytes.to_vec()).and_then(|image| read::read(&image, hints.as_ref(), beneath)) else { return 0 };
+    for way in reading.exports.iter().flat_map(|export| &export.beneath).flat_map(|beneath| &beneath.ways) {
+        assert!(way.path.len() <= reading.functions + 1, "a shortest way passes no function twice");
+    }
+    reading.exports.len()
 }
 
 /// Walks the symbols with all that hangs on them.

@@ -44,6 +44,8 @@ const KINDS: [&str; 3] =
     ["_ZTVN10__cxxabiv117__class_type_infoE", "_ZTVN10__cxxabiv120__si_class_type_infoE", "_ZTVN10__cxxabiv121__vmi_class_type_infoE"];
 /// Slots of a table at most; the largest of HIP has about 90.
 const MOST_SLOTS: u64 = 4096;
+/// Slots of all tables at most; HIP 7.2.4 has 3 thousand. What comes after is in no table.
+const MOST_SLOTS_IN_ALL: usize = 1 << 18;
 /// Bases of a class at most.
 const MOST_BASES: u64 = 64;
 
@@ -75,6 +77,7 @@ impl Classes {
             };
         }
         let mut tables = Vec::new();
+        let mut left = MOST_SLOTS_IN_ALL;
         for &(place, filled) in memory.places() {
             let Filled::Address(address) = filled else { continue };
             let Some(&class) = found.get(&address) else { continue };
@@ -86,7 +89,8 @@ impl Classes {
                 })
                 .collect();
             // A base of a class stands beside flags, not before functions.
-            if !slots.is_empty() {
+            if !slots.is_empty() && slots.len() <= left {
+                left -= slots.len();
                 tables.push(Table { class, slots_at, slots });
             }
         }
@@ -111,9 +115,14 @@ impl Classes {
         }
     }
 
-    /// The class whose table code means by an address: the address point, or the start of the object sixteen bytes before.
+    /// The table that code means by an address: the address point, or the start of the object sixteen bytes before.
     pub fn at(&self, address: u64) -> Option<&Table> {
+        self.position(address).map(|at| &self.tables[at])
+    }
+
+    /// The same as a position in [`Classes::tables`].
+    pub fn position(&self, address: u64) -> Option<usize> {
         let find = |slots_at: u64| self.tables.binary_search_by_key(&slots_at, |table| table.slots_at).ok();
-        find(address).or_else(|| find(address.wrapping_add(16))).map(|at| &self.tables[at])
+        find(address).or_else(|| find(address.wrapping_add(16)))
     }
 }

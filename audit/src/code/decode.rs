@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
 use super::memory::{Filled, filled};
-use super::program::{Call, Function, Reference, TableCall, Target, lies_in};
+use super::program::{Call, Function, Reference, TableCall, Target, Unresolved, lies_in};
 use super::sweep;
 use crate::elf::{Elf, Result, Segment};
 
@@ -48,6 +48,8 @@ pub(super) struct Decoded {
     pub(super) references: Vec<Reference>,
     /// Calls through tables.
     pub(super) table_calls: Vec<TableCall>,
+    /// Calls and jumps whose target is not known.
+    pub(super) unresolved: Vec<Unresolved>,
     /// Bytes of the functions.
     pub(super) covered: u64,
 }
@@ -61,6 +63,15 @@ impl Targets {
     pub(super) fn entries(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.values().flatten().filter(|(to, _)| matches!(to, Target::Symbol(_))).map(|&(_, at)| at)
     }
+}
+
+/// What a register holds, as far as calls need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// The entry of a table of functions at this offset.
+    Entry(u32),
+    /// What a table of 32-bit offsets holds, or the address made of it: a place in the function.
+    Case,
 }
 
 /// What decoding needs of the file.
@@ -80,13 +91,13 @@ impl Reader<'_> {
         let (start, end) = self.functions[from as usize];
         let code = self.bytes.at(start, end - start);
         if (code.len() as u64) < end - start {
+            found.unresolved.push(Unresolved { from, at: start });
             return;
         }
         found.covered += end - start;
         let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
-        // Registers that hold an entry of a table: its offset there.
-        let mut loaded = [None::<u32>; 16];
+        let mut held = [None::<Held>; 16];
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             let at = instruction.ip();
@@ -98,45 +109,60 @@ impl Reader<'_> {
                     let to = instruction.near_branch_target();
                     if !(start..end).contains(&to) || (to == start && instruction.flow_control() == FlowControl::Call) {
                         let target = *targets.0.entry(to).or_insert_with(|| self.resolve(to));
-                        found.calls.extend(target.map(|(to, _)| Call { from, at, to }));
+                        match target {
+                            Some((to, _)) => found.calls.push(Call { from, at, to }),
+                            None => found.unresolved.push(Unresolved { from, at }),
+                        }
                     }
                     if instruction.flow_control() == FlowControl::Call {
-                        loaded = [None; 16];
+                        held = [None; 16];
                     }
                     continue;
                 }
                 FlowControl::IndirectCall | FlowControl::IndirectBranch => {
-                    self.indirect(from, &instruction, &loaded, found);
-                    loaded = [None; 16];
+                    self.indirect(from, &instruction, &held, found);
+                    held = [None; 16];
                     continue;
                 }
-                _ => continue,
+                _ => {
+                    if instruction.is_invalid() {
+                        found.unresolved.push(Unresolved { from, at });
+                    }
+                    continue;
+                }
             }
             self.note_address(from, &instruction, found);
             if instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_gpr() {
-                let entry = matches!(instruction.code(), Code::Mov_r64_rm64).then(|| table_entry(&instruction)).flatten();
-                loaded[instruction.op0_register().full_register().number()] = entry;
+                held[instruction.op0_register().full_register().number()] = holds(&instruction, &held);
             }
         }
     }
 
-    fn indirect(&self, from: Function, instruction: &Instruction, loaded: &[Option<u32>; 16], found: &mut Decoded) {
+    fn indirect(&self, from: Function, instruction: &Instruction, held: &[Option<Held>; 16], found: &mut Decoded) {
         let at = instruction.ip();
-        match instruction.op0_kind() {
+        let entry = match instruction.op0_kind() {
             OpKind::Memory if instruction.is_ip_rel_memory_operand() => {
                 let to = match filled(self.places, instruction.ip_rel_memory_address()) {
                     Some(Filled::Symbol(symbol)) => Some(Target::Symbol(symbol)),
                     Some(Filled::Address(address)) => lies_in(self.functions, address).map(Target::Function),
                     None => None,
                 };
-                found.calls.extend(to.map(|to| Call { from, at, to }));
+                if let Some(to) = to {
+                    return found.calls.push(Call { from, at, to });
+                }
+                None
             }
-            OpKind::Memory => found.table_calls.extend(table_entry(instruction).map(|offset| TableCall { from, at, offset })),
-            OpKind::Register if instruction.op0_register().is_gpr() => {
-                let offset = loaded[instruction.op0_register().full_register().number()];
-                found.table_calls.extend(offset.map(|offset| TableCall { from, at, offset }));
-            }
-            _ => {}
+            OpKind::Memory => table_entry(instruction),
+            OpKind::Register if instruction.op0_register().is_gpr() => match held[instruction.op0_register().full_register().number()] {
+                Some(Held::Case) if instruction.flow_control() == FlowControl::IndirectBranch => return,
+                Some(Held::Entry(offset)) => Some(offset),
+                _ => None,
+            },
+            _ => None,
+        };
+        match entry {
+            Some(offset) => found.table_calls.push(TableCall { from, at, offset }),
+            None => found.unresolved.push(Unresolved { from, at }),
         }
     }
 
@@ -172,6 +198,20 @@ impl Reader<'_> {
             break;
         }
         lies_in(self.functions, to).map(|function| (Target::Function(function), to))
+    }
+}
+
+/// What an instruction leaves in the general register that it writes.
+fn holds(instruction: &Instruction, held: &[Option<Held>; 16]) -> Option<Held> {
+    let of = |operand: u32| match instruction.op_kind(operand) {
+        OpKind::Register if instruction.op_register(operand).is_gpr() => held[instruction.op_register(operand).full_register().number()],
+        _ => None,
+    };
+    match instruction.code() {
+        Code::Mov_r64_rm64 => table_entry(instruction).map(Held::Entry),
+        Code::Movsxd_r64_rm32 if instruction.op1_kind() == OpKind::Memory && instruction.memory_index() != Register::None => Some(Held::Case),
+        Code::Add_r64_rm64 | Code::Add_rm64_r64 if of(0) == Some(Held::Case) || of(1) == Some(Held::Case) => Some(Held::Case),
+        _ => None,
     }
 }
 

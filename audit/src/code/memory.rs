@@ -83,6 +83,15 @@ impl<'a> Memory<'a> {
         None
     }
 
+    /// Eight bytes, in a segment that no code may write, where no relocation fills them.
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        for (byte, at) in bytes.iter_mut().zip(address..) {
+            *byte = self.byte(at)?;
+        }
+        self.filled(address).is_none().then(|| u64::from_le_bytes(bytes))
+    }
+
     fn byte(&self, address: u64) -> Option<u8> {
         let start = address - address % BLOCK;
         let mut blocks = self.blocks.borrow_mut();

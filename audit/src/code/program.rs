@@ -1,7 +1,7 @@
 //! All functions of a file decoded once: who calls whom, which addresses they make, which slots of tables they call through.
 //!
-//! x86-64 only. Calls and jumps that leave a function are edges, own and foreign PLT entries included; what is called through a register or a
-//! table is kept as the offset in the table, never guessed. Every fact carries the address of its instruction.
+//! x86-64 only. Calls and jumps that leave a function are edges, own and foreign PLT entries included; what is called through a
+//! table is kept as the offset in the table, never guessed, and every other call is kept as one whose target is not known. Every fact carries the address of its instruction.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -60,6 +60,15 @@ pub struct TableCall {
     pub offset: u32,
 }
 
+/// A call or a jump whose target is not known: through a register, through memory that nothing fixed fills, or to no function that has bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unresolved {
+    /// The function it stands in.
+    pub from: Function,
+    /// The instruction; the function's start, where its code is not in the file or is none.
+    pub at: u64,
+}
+
 /// One file's code. Each list is sorted by the function that its entries stand in.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -71,6 +80,8 @@ pub struct Program {
     pub references: Vec<Reference>,
     /// Calls through tables.
     pub table_calls: Vec<TableCall>,
+    /// Calls and jumps that lead nobody knows where. A jump by a table of offsets stays in its function and is none.
+    pub unresolved: Vec<Unresolved>,
     /// Bytes of the executable segments.
     pub executable: u64,
     /// Of these, those that lie in functions; the rest is start-up code and padding.
@@ -112,6 +123,7 @@ impl Program {
             program.calls.extend(part.calls.into_iter().filter(|call| !entries.contains(&call.at)));
             program.references.extend(part.references);
             program.table_calls.extend(part.table_calls);
+            program.unresolved.extend(part.unresolved);
         }
         Ok(program)
     }
@@ -132,6 +144,19 @@ impl Program {
         self.bytes.at(start, end - start)
     }
 
+    /// Functions with four bytes that, taken as a distance from the instruction after them, lead to this address: all that can store there are among them.
+    pub fn near(&self, address: u64) -> impl Iterator<Item = Function> {
+        let near = move |function: &Function| {
+            let start = self.start(*function).wrapping_add(4);
+            let leads = |(at, bytes): (usize, &[u8])| {
+                let distance = i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+                start.wrapping_add(at as u64).wrapping_add_signed(distance) == address
+            };
+            self.code(*function).windows(4).enumerate().any(leads)
+        };
+        (0..self.functions.len() as Function).filter(near)
+    }
+
     /// Where a function starts.
     pub fn start(&self, function: Function) -> u64 {
         self.functions[function as usize].0
@@ -145,6 +170,11 @@ impl Program {
     /// Addresses that one function makes.
     pub fn references_of(&self, function: Function) -> &[Reference] {
         of_function!(self.references, function)
+    }
+
+    /// Calls of one function whose target is not known.
+    pub fn unresolved_of(&self, function: Function) -> &[Unresolved] {
+        of_function!(self.unresolved, function)
     }
 
     /// Calls of one function through tables.

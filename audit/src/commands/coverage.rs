@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
     let runtimes = if arguments.runtimes.is_empty() { listed(&families) } else { read(&arguments.runtimes, &families, &mut unread)? };
     let (subjects, mut findings) = coverage::audit(&runtimes, &shim, &context);
     if !arguments.runtimes.is_empty() {
-        evidence::weigh(&runtimes, &families, &table, &mut findings);
+        evidence::weigh(&runtimes, &families, &table, &mut findings)?;
     }
     let report = Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread);
     deliver(if arguments.format == Format::Html { report.with_families(families) } else { report }, arguments.format)

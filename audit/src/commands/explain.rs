@@ -10,7 +10,7 @@ use crate::cli::Explain;
 use crate::finding::Check;
 use crate::manifest::explain::{Remedy, Texts, Word};
 use crate::manifest::schema::Evidence;
-use crate::manifest::{Action, Class, ClassRule, ClassTable, Family, InterposedList, Judgement};
+use crate::manifest::{Action, Class, ClassRule, ClassTable, CodeReading, Family, InterposedList, Judgement};
 
 pub(super) fn run(arguments: &Explain) -> Result<ExitCode> {
     let topic = arguments.topic.as_str();
@@ -103,6 +103,11 @@ fn explain_export(name: &str, table: &ClassTable, families: &[Family]) -> Result
         for build in family.builds {
             text += &line(&build.release.to_string(), &in_build(name, build, &judgement, table));
         }
+        for reading in family.readings()? {
+            if let Some(says) = in_code(name, &reading) {
+                text += &line("code", &format!("{}: {says}", reading.release));
+            }
+        }
         text += &evidence(&judgement.evidence);
         for other in &judgement.by_version {
             text += &evidence(&other.evidence);
@@ -131,6 +136,20 @@ fn in_build(name: &str, build: &crate::manifest::KnownBuild, judgement: &Judgeme
     }
     let size_word = size.map_or(String::new(), |size| format!(" of size {}", size.word()));
     format!("{versioned}, there {class}{size_word}, which {}", demand(table.rule(class, size)))
+}
+
+/// What the machine code of one build says, as far as it is stored.
+fn in_code(name: &str, reading: &CodeReading) -> Option<String> {
+    let export = reading.export(name)?;
+    let sized = if export.caller_sized { ", of a size that flows from the caller" } else { "" };
+    let reaches = match (export.reaches.as_slice(), export.followed) {
+        ([], true) => "; no call on any way from it leads to memory beneath".into(),
+        ([], false) => String::new(),
+        (names, true) => format!("; beneath it reaches {} and no more", names.join(" ")),
+        (names, false) => format!("; beneath ways lead to {}", names.join(" ")),
+    };
+    let rest = if export.followed || reading.takes.is_empty() { "" } else { "; not every call could be followed, so every allocating import counts" };
+    Some(format!("{}{sized}{reaches}{rest}", export.says))
 }
 
 fn evidence(items: &[Evidence]) -> String {

@@ -18,7 +18,22 @@ pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
     match arguments {
         Manifest::Exports(arguments) => exports(arguments),
         Manifest::Add(arguments) => add(arguments),
+        Manifest::Reading(arguments) => reading(arguments),
     }
+}
+
+/// What the code of a known build says, without addresses and ways.
+fn reading(arguments: &ManifestAdd) -> Result<ExitCode> {
+    let families = coverage::families(&arguments.manifests)?;
+    let subject = evidence::read(&arguments.runtime, &families, &ClassTable::embedded()?, &mut Vec::new())?;
+    let family = families.iter().find(|family| family.name() == subject.family);
+    let builds = family.map_or(&[][..], |family| family.builds);
+    let known = builds.iter().find(|build| Some(build.build_id) == subject.build_id.as_deref());
+    let known = known.ok_or_else(|| {
+        anyhow!("{}: its build-id is in no list under manifests/{}/exports/: write that first (manifest exports)", subject.file, subject.family)
+    })?;
+    std::io::stdout().write_all(subject.stored(known.release, known.build_id).text().as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One line per unknown export, in the form of `classes.json`. What the code says nothing certain of gets no class: `?` is refused when it is read.
@@ -36,7 +51,7 @@ fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
             Verdict::NothingSeen | Verdict::Unknown => "?",
         };
         let body = export.body.map_or("no body".into(), |body| format!("body {body}"));
-        let path: String = export.path.iter().map(|step| format!("; {} -> {}", step.at, step.to)).collect();
+        let path: String = export.path.iter().map(|step| format!("; {step}")).collect();
         let at = format!("{} {release}: {} {body}", subject.soname.as_deref().unwrap_or(&subject.file), export.name);
         let says = format!("{}: {}{path}", export.verdict.word(), export.says);
         out += &format!(

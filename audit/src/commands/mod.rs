@@ -16,6 +16,7 @@ pub mod inputs;
 mod libraries;
 mod linkage;
 mod manifest;
+mod patience;
 mod preflight;
 
 use std::io::{self, BufWriter, IsTerminal, Write};

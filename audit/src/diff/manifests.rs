@@ -13,7 +13,7 @@ use crate::finding::Finding;
 use crate::linkage::Policy;
 use crate::manifest::schema::{self, ClassesFile, Rules};
 use crate::manifest::{
-    Acceptances, BadManifest, Class, ClassTable, Hints, InterposedList, Judgement, Release, builds, devices, minors, read_identity,
+    Acceptances, BadManifest, Class, ClassTable, CodeReading, Hints, InterposedList, Judgement, Release, builds, devices, minors, read_identity,
 };
 
 /// How long the search for the shortest difference of two texts may take; beyond it a longer one is shown.
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Sort {
     /// `classes.json` of a family.
     Judgements,
+    /// `readings/<release>.json`.
+    Reading,
     /// `exports/<release>.json`.
     Exports,
     /// `family.json`.
@@ -52,6 +54,7 @@ impl Sort {
     pub fn words(self) -> &'static str {
         match self {
             Self::Judgements => "the judgements of a family",
+            Self::Reading => "what the machine code of a build says",
             Self::Exports => "the export list of a build",
             Self::Family => "the identity of a family",
             Self::Classes => "the rules of the classes",
@@ -72,7 +75,8 @@ impl Sort {
             return Some(Self::Releases);
         }
         let has = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
-        let sorts: [(&[&str], Self); 9] = [
+        let sorts: [(&[&str], Self); 10] = [
+            (&["takes", "exports", "build_id"], Self::Reading),
             (&["exports", "build_id"], Self::Exports),
             (&["exports", "family", "releases"], Self::Judgements),
             (&["anchors", "family"], Self::Family),
@@ -89,6 +93,7 @@ impl Sort {
     fn check(self, file: &str, text: &str) -> Result<(), BadManifest> {
         match self {
             Self::Judgements => schema::rows(file, text).map(drop),
+            Self::Reading => CodeReading::read(file, text).map(drop),
             Self::Exports => builds::known_build(file, text).map(drop),
             Self::Family => read_identity(file, text).map(drop),
             Self::Classes => ClassTable::read(file, text).map(drop),

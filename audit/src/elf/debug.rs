@@ -7,13 +7,13 @@ use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolKind};
 
 use super::error::{ElfError, Result};
+use super::header;
 use super::source::Source;
-use super::{Elf, header};
 
 /// Largest file of debug information that is read, and largest section in it once it is unpacked.
 const MOST_BYTES: u64 = 1 << 30;
 /// Where distributions keep files of debug information.
-const STORE: &str = "/usr/lib/debug";
+pub const STORE: &str = "/usr/lib/debug";
 
 /// A file with debug information or a symbol table, 64-bit ELF.
 #[derive(Debug)]
@@ -75,6 +75,12 @@ impl DebugFile {
         Ok(functions.filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned()))).collect())
     }
 
+    /// The name in `.gnu_debuglink`.
+    pub fn link(&self) -> Result<Option<String>> {
+        let link = self.parse()?.gnu_debuglink().map_err(|error| self.broken(".gnu_debuglink", &error))?;
+        Ok(link.map(|(name, _)| String::from_utf8_lossy(name).into_owned()))
+    }
+
     /// An error about a section of this file.
     pub fn error(&self, field: &str, problem: impl Into<String>) -> ElfError {
         ElfError { file: self.file.clone(), field: field.into(), offset: None, problem: problem.into() }
@@ -89,31 +95,20 @@ impl DebugFile {
     }
 }
 
-/// Where the debug information of a file is looked for, in order: the file itself, the store by build-id, then by `.gnu_debuglink`, in the file's own folder,
-/// in `.debug` below it and in the store (GDB's manual, "Debugging Information in Separate Files").
-pub fn places(image: &Elf, link: Option<&str>) -> Result<Vec<PathBuf>> {
-    let own = Path::new(image.file());
-    let mut places = vec![own.to_path_buf()];
-    if let Some(id) = image.build_id()?.filter(|id| id.len() > 2) {
-        places.push(Path::new(STORE).join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..])));
+/// Where debug information is looked for that is not in the file itself, in order: in the store by build-id, then by the name in
+/// `.gnu_debuglink` in the file's own folder, in `.debug` below it and in the store (GDB's manual, "Debugging Information in Separate Files").
+pub fn places(own: &Path, build_id: Option<&str>, link: Option<&str>, store: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(id) = build_id.filter(|id| id.len() > 2) {
+        places.push(store.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..])));
     }
     // A link with a path would lead out of the three folders.
     let link = link.filter(|link| !link.contains('/'));
     if let (Some(link), Some(folder)) = (link, own.parent()) {
         places.extend([folder.join(link), folder.join(".debug").join(link)]);
-        places.extend(folder.canonicalize().ok().and_then(|folder| Some(Path::new(STORE).join(folder.strip_prefix("/").ok()?).join(link))));
+        places.extend(folder.canonicalize().ok().and_then(|folder| Some(store.join(folder.strip_prefix("/").ok()?).join(link))));
     }
-    Ok(places)
-}
-
-/// The name in a file's `.gnu_debuglink`.
-pub fn link(path: &Path) -> Result<Option<String>> {
-    let file = DebugFile::open(path)?;
-    let name = match file.parse()?.gnu_debuglink() {
-        Ok(found) => found.map(|(name, _)| String::from_utf8_lossy(name).into_owned()),
-        Err(error) => return Err(file.broken(".gnu_debuglink", &error)),
-    };
-    Ok(name)
+    places
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,10 +1,11 @@
 //! The reading of a runtime held against its manifest.
 
-use super::subject::{Export, Subject, Verdict};
-use super::{checks, read};
+use super::checks;
+use super::read::{self, Beneath};
+use super::subject::{Export, Step, Subject, Verdict};
 use crate::elf::{Elf, Result};
 use crate::finding::{Finding, Severity};
-use crate::manifest::{Class, ClassTable, Family, Hints, Release};
+use crate::manifest::{Class, ClassTable, CodeReading, Family, Hints, Release};
 
 /// What a runtime is, as far as another audit has found out.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +23,8 @@ pub struct Known<'a> {
 /// Reads a runtime's machine code and compares.
 pub fn audit(image: &Elf, known: Known<'_>, table: &ClassTable, findings: &mut Vec<Finding>) -> Result<Subject> {
     let allocators = known.beneath.map_or(Vec::new(), allocators);
-    let mut reading = read::read(image, known.hints, &allocators)?;
+    let takes = |name: &str| known.beneath.is_some_and(|beneath| beneath.takes(name, table));
+    let mut reading = read::read(image, known.hints, Beneath { allocators: &allocators, takes: &takes })?;
     for export in &mut reading.exports {
         export.class = known.family.judge(&export.name, known.release, table).map(|judged| judged.class);
         findings.extend(compare(image.file(), export, known));
@@ -64,6 +66,7 @@ pub fn audit(image: &Elf, known: Known<'_>, table: &ClassTable, findings: &mut V
         registry: None,
         debug_file: None,
         exports: reading.exports,
+        single: false,
     })
 }
 
@@ -85,15 +88,32 @@ pub fn contradicts(class: Class, verdict: Verdict) -> bool {
 }
 
 fn compare(file: &str, export: &Export, known: Known<'_>) -> Option<Finding> {
-    let class = export.class.filter(|&class| contradicts(class, export.verdict))?;
-    let word = export.verdict.word();
-    let explained = known.hints.and_then(|hints| hints.explanation(&export.name, known.release, word));
-    let path: Vec<String> = export.path.iter().map(|step| format!("{} -> {}", step.at, step.to)).collect();
+    let finding = contradiction(file, &export.name, export.class?, export.verdict, &export.says, known)?;
+    let path: Vec<String> = export.path.iter().map(Step::to_string).collect();
+    Some(finding.evidence("body", export.body.map_or(String::new(), |body| body.to_string())).evidence("path", path))
+}
+
+/// What stands stored of a known build, held against a manifest.
+pub fn hold(file: &str, reading: &CodeReading, known: Known<'_>, table: &ClassTable, findings: &mut Vec<Finding>) {
+    for export in &reading.exports {
+        let class = known.family.judge(&export.name, known.release, table).map(|judged| judged.class);
+        let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.word() == export.says);
+        let (Some(class), Some(verdict)) = (class, verdict) else { continue };
+        findings.extend(contradiction(file, &export.name, class, verdict, "vrocm-audit evidence shows the way", known));
+    }
+}
+
+/// A class and a verdict that cannot both be right; a note where somebody has explained it.
+fn contradiction(file: &str, name: &str, class: Class, verdict: Verdict, says: &str, known: Known<'_>) -> Option<Finding> {
+    if !contradicts(class, verdict) {
+        return None;
+    }
+    let word = verdict.word();
+    let explained = known.hints.and_then(|hints| hints.explanation(name, known.release, word));
     let message = match explained {
-        Some(because) => format!("{}: the manifest says {class}, the code {word}: {because}", export.name),
-        None => format!("{}: the manifest says {class}, but the code {word}: {}", export.name, export.says),
+        Some(because) => format!("{name}: the manifest says {class}, the code {word}: {because}"),
+        None => format!("{name}: the manifest says {class}, but the code {word}: {says}"),
     };
-    let finding = checks::CLASS_CONTRADICTED.finding(file, message).symbol(export.name.as_str()).evidence("class", class.word());
-    let finding = finding.evidence("verdict", word).evidence("body", export.body.map_or(String::new(), |body| body.to_string()));
-    Some(finding.evidence("path", path).severity(if explained.is_some() { Severity::Note } else { Severity::Deny }))
+    let finding = checks::CLASS_CONTRADICTED.finding(file, message).symbol(name).evidence("class", class.word()).evidence("verdict", word);
+    Some(finding.severity(if explained.is_some() { Severity::Note } else { Severity::Deny }))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::code::memory::{Filled, Memory};
 
@@ -18,28 +18,33 @@ pub struct Filling {
     pub size: u64,
     /// The instruction that stores the size.
     pub sized_at: u64,
+    /// Offset of the first slot.
+    pub first: u64,
     /// Offset in the table to what is stored there (0 for an empty slot) and the instruction that does.
     pub slots: BTreeMap<u64, (u64, u64)>,
 }
 
 /// Largest table believed; HIP 7.2.4 has 0xfd8 bytes.
-const LARGEST: u64 = 1 << 16;
+pub(super) const LARGEST: u64 = 1 << 16;
+
+/// Where the stack is taken to be.
+const STACK: u64 = 0x7000_0000_0000_0000;
 
 /// What half a vector register or a whole general one holds.
 type Value = Option<u64>;
 
-struct State<'a> {
+pub(super) struct State<'a> {
     memory: &'a Memory<'a>,
     general: [Value; 16],
     vector: [[Value; 2]; 32],
     /// Place to value and instruction; `None` is a store of something unknown.
-    stores: BTreeMap<u64, (Value, u64)>,
+    pub(super) stores: BTreeMap<u64, (Value, u64)>,
 }
 
 /// Follows the code of a getter. The error says what stands against the table, with the instruction.
 pub fn follow(code: &[u8], start: u64, memory: &Memory<'_>) -> Result<Filling, String> {
     let landings = landings(code, start);
-    let mut state = State { memory, general: [None; 16], vector: [[None; 2]; 32], stores: BTreeMap::new() };
+    let mut state = State::new(memory);
     let mut sizes = Vec::new();
     let mut info = InstructionInfoFactory::new();
     for instruction in &mut Decoder::with_ip(64, code, start, DecoderOptions::NONE) {
@@ -60,16 +65,11 @@ pub fn follow(code: &[u8], start: u64, memory: &Memory<'_>) -> Result<Filling, S
     let [(base, size, sized_at)] = sizes[..] else {
         return Err(format!("{} immediates that could be the size of a table, where one is expected", sizes.len()));
     };
-    let mut slots = BTreeMap::new();
-    for (&place, &(value, at)) in state.stores.range(base + 8..base + size) {
-        let Some(value) = value else { return Err(format!("the instruction at {at:#x} stores what is not known into slot {:#x}", place - base)) };
-        slots.insert(place - base, (value, at));
-    }
-    Ok(Filling { base, size, sized_at, slots })
+    state.filling(base, size, sized_at, 8)
 }
 
 /// Where branches of this code land.
-fn landings(code: &[u8], start: u64) -> BTreeSet<u64> {
+pub(super) fn landings(code: &[u8], start: u64) -> BTreeSet<u64> {
     let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let branches = decoder.into_iter().filter(|instruction| {
         matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
@@ -78,10 +78,40 @@ fn landings(code: &[u8], start: u64) -> BTreeSet<u64> {
     branches.map(|instruction| instruction.near_branch_target()).collect()
 }
 
-impl State<'_> {
-    fn forget(&mut self) {
+impl<'a> State<'a> {
+    /// Nothing is known yet.
+    pub(super) fn new(memory: &'a Memory<'a>) -> Self {
+        Self { memory, general: [None; 16], vector: [[None; 2]; 32], stores: BTreeMap::new() }
+    }
+
+    /// With a stack of its own: the stack pointer is a place that no file has.
+    pub(super) fn with_stack(memory: &'a Memory<'a>) -> Self {
+        let mut state = Self::new(memory);
+        state.general[Register::RSP.number()] = Some(STACK);
+        state
+    }
+
+    /// What was stored into a table, from its first slot on.
+    pub(super) fn filling(&self, base: u64, size: u64, sized_at: u64, first: u64) -> Result<Filling, String> {
+        let mut slots = BTreeMap::new();
+        for (&place, &(value, at)) in self.stores.range(base.saturating_add(first)..base.saturating_add(size)) {
+            let Some(value) = value else { return Err(format!("the instruction at {at:#x} stores what is not known into slot {:#x}", place - base)) };
+            slots.insert(place - base, (value, at));
+        }
+        Ok(Filling { base, size, sized_at, first, slots })
+    }
+
+    /// Forgets what registers hold.
+    pub(super) fn forget(&mut self) {
         self.general = [None; 16];
         self.vector = [[None; 2]; 32];
+    }
+
+    /// Forgets what a called function may change: all but the stack pointer.
+    pub(super) fn forget_called(&mut self) {
+        let stack = self.general[Register::RSP.number()];
+        self.forget();
+        self.general[Register::RSP.number()] = stack;
     }
 
     /// The address of a memory operand, if it is known.
@@ -108,17 +138,26 @@ impl State<'_> {
         }
     }
 
+    /// A number in memory that no code may write, where nothing else is loaded from there.
+    fn constant(&self, place: Value) -> Value {
+        self.memory.word(place?)
+    }
+
     fn operand(&self, instruction: &Instruction, index: u32) -> Value {
         match instruction.op_kind(index) {
             OpKind::Register if instruction.op_register(index).is_gpr64() => self.general[instruction.op_register(index).number()],
             OpKind::Register if instruction.op_register(index).is_vector_register() => self.vector[instruction.op_register(index).number()][0],
-            OpKind::Memory => self.load(self.place(instruction)),
+            OpKind::Memory => {
+                let place = self.place(instruction);
+                self.load(place).or_else(|| self.constant(place))
+            }
             OpKind::Register | OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => None,
             _ => Some(instruction.immediate(index)),
         }
     }
 
-    fn step(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+    /// Does what an instruction does.
+    pub(super) fn step(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
         let xmm = |index| instruction.op_register(index).number();
         let memory_first = instruction.op0_kind() == OpKind::Memory;
         match instruction.code() {
@@ -126,6 +165,12 @@ impl State<'_> {
                 self.general[instruction.op0_register().number()] = self.operand(instruction, 1);
             }
             Code::Mov_rm64_r64 | Code::Mov_rm64_imm32 => self.store(instruction, 0, self.operand(instruction, 1)),
+            Code::Add_rm64_imm8 | Code::Add_rm64_imm32 | Code::Add_RAX_imm32 | Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32 if !memory_first => {
+                let by = if instruction.mnemonic() == Mnemonic::Add { instruction.immediate(1) } else { instruction.immediate(1).wrapping_neg() };
+                let register = &mut self.general[instruction.op0_register().number()];
+                *register = register.map(|value| value.wrapping_add(by));
+            }
+            Code::Push_r64 | Code::Pop_r64 => self.move_stack(instruction),
             Code::Lea_r64_m => self.general[instruction.op0_register().number()] = self.place(instruction),
             Code::Movq_xmm_xmmm64 | Code::Movq_xmm_rm64 | Code::VEX_Vmovq_xmm_xmmm64 | Code::VEX_Vmovq_xmm_rm64 => {
                 self.vector[xmm(0)] = [self.operand(instruction, 1), Some(0)];
@@ -166,6 +211,19 @@ impl State<'_> {
             Code::Movq_xmmm64_xmm | Code::Movq_rm64_xmm | Code::Movlps_m64_xmm if memory_first => self.store(instruction, 0, self.vector[xmm(1)][0]),
             Code::Movhps_m64_xmm | Code::Movhpd_m64_xmm => self.store(instruction, 0, self.vector[xmm(1)][1]),
             _ => self.unmodelled(instruction, info),
+        }
+    }
+
+    /// What is pushed and popped is not followed.
+    fn move_stack(&mut self, instruction: &Instruction) {
+        let stack = &mut self.general[Register::RSP.number()];
+        *stack = stack.map(|top| top.wrapping_add_signed(instruction.stack_pointer_increment().into()));
+        match (instruction.code(), *stack) {
+            (Code::Push_r64, Some(top)) => {
+                self.stores.insert(top, (None, instruction.ip()));
+            }
+            (Code::Pop_r64, _) if instruction.op0_register() != Register::RSP => self.general[instruction.op0_register().number()] = None,
+            _ => {}
         }
     }
 

@@ -28,8 +28,11 @@ pub struct Graph {
 /// A set of functions.
 pub type Set = Vec<bool>;
 
+/// Functions close by at most; one that has more is no neighbour of anybody's.
+const MOST_NEAR: usize = 4096;
+
 /// For each function the first step of a shortest way to a goal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ways {
     /// Steps to the nearest goal; `None` where there is no way.
     pub hops: Vec<Option<u32>>,
@@ -44,11 +47,21 @@ impl Graph {
             Body::Slot(stub, to) => Some(Edge { from, to, at: stub.jump }),
             _ => None,
         }));
+        Self::of(program.functions.len(), forward)
+    }
+
+    /// The same with more edges.
+    #[must_use]
+    pub fn with(&self, more: impl Iterator<Item = Edge>) -> Self {
+        Self::of(self.count, self.forward.iter().copied().chain(more).collect())
+    }
+
+    fn of(count: usize, mut forward: Vec<Edge>) -> Self {
         forward.sort_unstable();
         forward.dedup_by_key(|edge| (edge.from, edge.to));
         let mut backward = forward.clone();
         backward.sort_unstable_by_key(|edge| (edge.to, edge.from));
-        Self { count: program.functions.len(), forward, backward }
+        Self { count, forward, backward }
     }
 
     /// Edges that start at a function.
@@ -93,7 +106,7 @@ impl Graph {
                 continue;
             }
             for edge in self.from(function) {
-                if !blocked[edge.to as usize] && !found.iter().any(|&(_, known)| known == edge.to) {
+                if found.len() < MOST_NEAR && !blocked[edge.to as usize] && !found.iter().any(|&(_, known)| known == edge.to) {
                     found.push((hops + 1, edge.to));
                 }
             }

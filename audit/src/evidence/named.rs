@@ -25,7 +25,7 @@ pub fn name(subject: &mut Subject, file: &DebugFile, findings: &mut Vec<Finding>
     let bodies: BTreeSet<u64> = subject.exports.iter().flat_map(|export| [Some(export.address), export.body]).flatten().map(|at| at.0).collect();
     let prototypes = debug::prototypes(file, &bodies)?;
     for export in &mut subject.exports {
-        export.path.iter_mut().for_each(|step| step.name = at(step.to));
+        export.path.iter_mut().for_each(|step| step.name = step.to.and_then(at));
         export.internal = export.body.and_then(at).filter(|name| *name != export.name);
         let prototype = [Some(export.address), export.body].into_iter().flatten().find_map(|at| prototypes.get(&at.0));
         export.prototype = prototype.map(|prototype| prototype.text.clone());

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::alarm;
+use super::beneath::{Reach, Sink};
 use super::core::{self, Start, Why};
 use super::dispatch::{self, Body};
-use super::graph::{Graph, Set, Ways};
+use super::graph::{Edge, Graph, Set, Ways};
 use super::size;
 use super::subject::{Address, Called, Core, Export, Member, SelfCheck, Step, Table, Verdict};
 use crate::code::classes::Classes;
 use crate::code::memory::Memory;
 use crate::code::program::{Call, Function, Program, Target};
-use crate::elf::{Elf, RelocationKind, Result, SymbolTable};
+use crate::elf::{Elf, RelocationKind, Result, Symbol, SymbolTable};
 use crate::manifest::Hints;
 
 /// `EM_X86_64`.
@@ -22,6 +23,8 @@ const LOOKUP_HOPS: u32 = 2;
 const IMPORT_HOPS: u32 = 1;
 /// Bodies that name another export than their own at most: a few are shared by two exports, or print a table of names.
 const MOST_STRANGE: usize = 5;
+/// Symbols at most of which is said from where they are reached; HIP calls 13 of its own.
+const MOST_CALLED: usize = 256;
 /// One of so many executable bytes may lie outside of functions, as start-up code and padding.
 const MOST_OUTSIDE: u64 = 10;
 /// Start-up code and padding of a small library, in bytes.
@@ -38,7 +41,7 @@ pub struct Reading {
     pub tables: Vec<Table>,
     /// What allocates, or why that could not be named.
     pub core: std::result::Result<Core, String>,
-    /// Allocators of the family beneath.
+    /// Imports of the family beneath that take memory.
     pub sinks: Vec<Called>,
     /// Own exports called through the PLT.
     pub self_calls: Vec<Called>,
@@ -56,8 +59,17 @@ struct Code<'a> {
     blocked: Set,
 }
 
-/// Reads a file; `beneath` are names of the family beneath that allocate device memory.
-pub fn read(image: &Elf, hints: Option<&Hints>, beneath: &[&str]) -> Result<Reading> {
+/// What matters of the family beneath.
+#[derive(Clone, Copy)]
+pub struct Beneath<'a> {
+    /// Names that take device memory of the caller's size.
+    pub allocators: &'a [&'a str],
+    /// True for every name that takes memory of the card, for certain or for all that is known.
+    pub takes: &'a dyn Fn(&str) -> bool,
+}
+
+/// Reads a file.
+pub fn read(image: &Elf, hints: Option<&Hints>, beneath: Beneath<'_>) -> Result<Reading> {
     let symbols = image.symbols()?;
     let mut names: Vec<(String, u64)> =
         symbols.exports().filter(|symbol| symbol.is_function()).map(|symbol| (symbol.name.to_string(), symbol.value)).collect();
@@ -92,12 +104,12 @@ pub fn read(image: &Elf, hints: Option<&Hints>, beneath: &[&str]) -> Result<Read
     self_checks.extend(table_checks(&tables));
     self_checks.push(own_names(&code, &memory));
     let classes = Classes::read(&memory, &symbols, &code.program);
-    let sinks = code.callers(beneath);
+    let allocating = code.callers(beneath.allocators);
     let start = Start {
         bodies: &all,
         seeds: &code.named(hints.map_or(&[], |hints| &hints.seeds)),
         negatives: &code.named(hints.map_or(&[], |hints| &hints.negatives)),
-        sinks: &sinks,
+        sinks: &allocating,
     };
     let found = if hints.is_none() {
         Err("the family's manifest has no evidence.json: no seeds to start from".to_string())
@@ -114,11 +126,17 @@ pub fn read(image: &Elf, hints: Option<&Hints>, beneath: &[&str]) -> Result<Read
         size::mark(&code.program, &code.graph, &code.blocked, code.symbols, found, code.bodies.iter().map(|body| body.function()), &mut exports);
     }
     let bound = bound_by_name(image)?;
+    code.reach(&mut exports, &classes, found.as_ref().ok(), &bound, beneath.takes);
+    let mut sinks = code.called(&bound, |symbol| symbol.is_import() && (beneath.takes)(&symbol.name));
+    for sink in &mut sinks {
+        let reaches = |export: &&Export| export.beneath.iter().flat_map(|beneath| &beneath.ways).any(|way| way.import == sink.name);
+        sink.reached_from = exports.iter().filter(reaches).map(|export| export.name.clone()).collect();
+    }
     Ok(Reading {
         functions: code.program.functions.len(),
         self_checks,
         tables: tables.iter().map(show_table).collect(),
-        sinks: code.called(&bound, |symbol| symbol.is_import() && beneath.contains(&&*symbol.name)),
+        sinks,
         self_calls: code.called(&bound, |symbol| symbol.is_export() && symbol.is_function()),
         core: found.map(|found| code.show(&found)),
         exports,
@@ -137,6 +155,7 @@ fn unread(names: Vec<(String, u64)>, why: String) -> Reading {
         path: Vec::new(),
         caller_sized: None,
         alarm: None,
+        beneath: None,
         internal: None,
         prototype: None,
         says: why.clone(),
@@ -156,7 +175,7 @@ fn show_table(table: &dispatch::Table) -> Table {
     Table {
         getter: Address(table.getter),
         base: filling.ok().map(|filling| Address(filling.base)),
-        slots: filling.map_or(0, |filling| (filling.size / 8 - 1) as usize),
+        slots: filling.map_or(0, |filling| (filling.size.saturating_sub(filling.first) / 8) as usize),
         filled: filling.map_or(0, |filling| filling.slots.values().filter(|&&(value, _)| value != 0).count()),
         stubs: table.stubs,
         recovered: table.recovered,
@@ -170,7 +189,7 @@ fn table_checks(tables: &[dispatch::Table]) -> impl Iterator<Item = SelfCheck> +
             name: "dispatch-table",
             holds: true,
             says: format!(
-                "the getter at {:#x} stores the size {:#x} at {:#x}; all {} addresses it stores are starts of functions, and all {} stubs stay within",
+                "the function at {:#x} stores the size {:#x} at {:#x}; all {} addresses it stores are starts of functions, and all {} stubs stay within",
                 table.getter,
                 filling.size,
                 filling.sized_at,
@@ -178,7 +197,7 @@ fn table_checks(tables: &[dispatch::Table]) -> impl Iterator<Item = SelfCheck> +
                 table.stubs
             ),
         },
-        Err(why) => SelfCheck { name: "dispatch-table", holds: false, says: format!("the getter at {:#x}: {why}", table.getter) },
+        Err(why) => SelfCheck { name: "dispatch-table", holds: false, says: format!("the function at {:#x}: {why}", table.getter) },
     })
 }
 
@@ -243,7 +262,7 @@ impl Code<'_> {
                 address: Address(*address),
                 body: body.function().map(|function| Address(self.program.start(function))),
                 slot: match body {
-                    Body::Slot(stub, _) | Body::Empty(stub) | Body::Unread(stub) => Some(Address(stub.slot)),
+                    Body::Slot(stub, _) | Body::Empty(stub) | Body::Late(stub) | Body::Unread(stub) => Some(Address(stub.slot)),
                     Body::Direct(_) | Body::None => None,
                 },
                 class: None,
@@ -252,6 +271,7 @@ impl Code<'_> {
                 path: Vec::new(),
                 caller_sized: None,
                 alarm: None,
+                beneath: None,
                 internal: None,
                 prototype: None,
                 says: String::new(),
@@ -260,6 +280,12 @@ impl Code<'_> {
                 Body::Empty(stub) => export.says = format!("the jump at {:#x} uses slot {:#x}, which nothing fills", stub.jump, stub.slot),
                 Body::Unread(stub) => {
                     export.says = format!("the jump at {:#x} uses slot {:#x} of a table that could not be read", stub.jump, stub.slot);
+                }
+                Body::Late(stub) => {
+                    export.says = format!(
+                        "the jump at {:#x} uses slot {:#x}, which is not filled with the rest of its table: later, if at all",
+                        stub.jump, stub.slot
+                    );
                 }
                 Body::None => export.says = "no function with known bounds starts here".into(),
                 Body::Direct(function) | Body::Slot(_, function) => self.judge(&mut export, *function, found, imports, lookups),
@@ -280,6 +306,22 @@ impl Code<'_> {
                 export.says += &format!("; it shares the function at {shared} with exports that allocate");
             }
         }
+    }
+
+    /// What each export reaches of the family beneath.
+    fn reach(&self, exports: &mut [Export], classes: &Classes, core: Option<&core::Core>, bound: &BTreeSet<u32>, takes: &dyn Fn(&str) -> bool) {
+        let taking = self.symbols.symbols.iter().filter(|symbol| symbol.is_import() && takes(&symbol.name));
+        let sink = |symbol: &Symbol<'_>| Sink { symbol: symbol.index, name: symbol.name.to_string(), preload_wins: bound.contains(&symbol.index) };
+        let mut sinks: Vec<Sink> = taking.map(sink).collect();
+        sinks.sort_by(|a, b| a.name.cmp(&b.name));
+        let Some(reach) = Reach::new(&self.program, classes, &self.graph, &self.blocked, core, &sinks) else { return };
+        for (export, body) in exports.iter_mut().zip(&self.bodies) {
+            export.beneath = body.function().map(|body| reach.of(body));
+        }
+    }
+
+    fn step(&self, edge: &Edge) -> Step {
+        Step { at: Address(edge.at), to: Some(Address(self.program.start(edge.to))), name: None, one_of: None }
     }
 
     fn judge(&self, export: &mut Export, body: Function, found: std::result::Result<&core::Core, &String>, imports: Option<&Ways>, lookups: &Ways) {
@@ -314,7 +356,7 @@ impl Code<'_> {
         let path = ways.path(body);
         let goal = path.last().map_or(body, |edge| edge.to);
         export.reaches.push(Address(self.program.start(goal)).to_string());
-        export.path = path.iter().map(|edge| Step { at: Address(edge.at), to: Address(self.program.start(edge.to)), name: None }).collect();
+        export.path = path.iter().map(|edge| self.step(edge)).collect();
         export.says = match path.len() {
             0 => format!("is itself {what}"),
             1 => format!("calls {what}, at {:#x}", path[0].at),
@@ -338,7 +380,7 @@ impl Code<'_> {
     }
 
     /// Symbols that this file calls through its PLT or GOT, and from which exports that is reached.
-    fn called(&self, bound: &BTreeSet<u32>, wanted: impl Fn(&crate::elf::Symbol<'_>) -> bool) -> Vec<Called> {
+    fn called(&self, bound: &BTreeSet<u32>, wanted: impl Fn(&Symbol<'_>) -> bool) -> Vec<Called> {
         let mut by_symbol: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
         for call in &self.program.calls {
             if let Target::Symbol(index) = call.to {
@@ -351,12 +393,13 @@ impl Code<'_> {
             if calls.is_empty() && !(bound.contains(&symbol.index) && symbol.is_import()) {
                 continue;
             }
-            let ways = self.graph.ways(calls.iter().map(|call| call.from), &self.blocked);
+            // A file that calls thousands of its own exports through its PLT is made to keep us busy.
+            let ways = if found.len() < MOST_CALLED { self.graph.ways(calls.iter().map(|call| call.from), &self.blocked) } else { Ways::default() };
             let reached = self
                 .names
                 .iter()
                 .zip(&self.bodies)
-                .filter(|(_, body)| body.function().is_some_and(|function| ways.hops[function as usize].is_some()));
+                .filter(|(_, body)| body.function().is_some_and(|function| ways.hops.get(function as usize).is_some_and(Option::is_some)));
             found.push(Called {
                 name: symbol.name.to_string(),
                 class: None,

@@ -2,7 +2,9 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::manifest::{Class, Release};
+use crate::manifest::readings::ReadExport;
+use crate::manifest::schema::SCHEMA_VERSION;
+use crate::manifest::{Class, CodeReading, Release};
 
 /// An address; in JSON `"0x…"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,11 +59,51 @@ impl Verdict {
 pub struct Step {
     /// The instruction.
     pub at: Address,
-    /// The function it leads to.
-    pub to: Address,
+    /// The function it leads to; none where it leads out of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Address>,
     /// Its name, where debug information has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// For a call through a virtual table: how many functions it may lead to, of which this is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<usize>,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.at)?;
+        self.to.map_or(Ok(()), |to| write!(f, " -> {to}"))?;
+        self.name.as_ref().map_or(Ok(()), |name| write!(f, " {name}"))?;
+        match self.one_of {
+            None => Ok(()),
+            Some(1) => write!(f, " (through a table)"),
+            Some(count) => write!(f, " (through a table, one of {count})"),
+        }
+    }
+}
+
+/// An allocator of the family beneath that an export reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// The import.
+    pub import: String,
+    /// True if every use of it is a relocation by name, which a preload wins.
+    pub preload_wins: bool,
+    /// A shortest way: the last step is the call of the import.
+    pub path: Vec<Step>,
+}
+
+/// What an export reaches of the family beneath.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Beneath {
+    /// True if every call on every way from the export was followed: the ways are then all there are. Otherwise it may reach whatever the runtime imports.
+    pub followed: bool,
+    /// The nearest call that could not be followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_followed: Option<Address>,
+    /// Allocating imports that were reached, by name.
+    pub ways: Vec<Way>,
 }
 
 /// One export.
@@ -90,6 +132,9 @@ pub struct Export {
     /// A function close by that seeds have close by, too, no certain non-allocator has, and few exports share: a reason to look, no proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarm: Option<Address>,
+    /// What it reaches of the family beneath, where there is one and the body is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beneath: Option<Beneath>,
     /// The body's name, where debug information has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
@@ -221,8 +266,33 @@ pub struct Subject {
     /// The file that names came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug_file: Option<String>,
-    /// Every exported function.
+    /// Every exported function, or those that were asked for.
     pub exports: Vec<Export>,
+    /// True if single exports were asked for: a text then shows all that is known of them.
+    #[serde(skip)]
+    pub single: bool,
+}
+
+impl Subject {
+    /// What is stored of a known build.
+    pub fn stored(&self, release: Release, build_id: &str) -> CodeReading {
+        let export = |export: &Export| ReadExport {
+            name: export.name.clone(),
+            says: export.verdict.word().into(),
+            caller_sized: export.caller_sized == Some(true),
+            followed: export.beneath.as_ref().is_some_and(|beneath| beneath.followed),
+            reaches: export.beneath.iter().flat_map(|beneath| &beneath.ways).map(|way| way.import.clone()).collect(),
+        };
+        CodeReading {
+            schema_version: SCHEMA_VERSION,
+            family: self.family.clone(),
+            release,
+            build_id: build_id.into(),
+            refused: self.core_refused.clone(),
+            takes: self.sinks.iter().map(|sink| sink.name.clone()).collect(),
+            exports: self.exports.iter().map(export).collect(),
+        }
+    }
 }
 
 impl Registry {

@@ -97,10 +97,6 @@ pub struct ExportList {
 impl ExportList {
     /// The file's text, one entry a line.
     pub fn text(&self) -> String {
-        fn lines<T: Serialize>(entries: &[T]) -> String {
-            let lines: Vec<String> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default()).collect();
-            if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
-        }
         let quoted = |value: &str| serde_json::Value::from(value).to_string();
         let head = [
             ("schema_version", self.schema_version.to_string()),
@@ -116,6 +112,12 @@ impl ExportList {
         let entries: Vec<String> = head.iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
         format!("{{\n{}\n}}\n", entries.join(",\n"))
     }
+}
+
+/// A list as JSON, one entry a line.
+pub(super) fn lines<T: Serialize>(entries: &[T]) -> String {
+    let lines: Vec<String> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default()).collect();
+    if lines.is_empty() { "[]".into() } else { format!("[\n{}\n]", lines.join(",\n")) }
 }
 
 /// Reads and checks an export list. Like [`rows`](super::schema::rows), the result refers to leaked memory.

@@ -80,8 +80,8 @@ mod tests {
         assert!(file(r#""a""#, "").is_ok());
         assert!(file(r#""b""#, "").is_err());
         assert!(file(r#""c","a""#, "").is_err());
-        assert!(file("", r#"{"name":"x","releases":[],"verdict":"allocates","because":"y"}"#).is_err());
-        let hints = file("", r#"{"name":"x","releases":["7.2.4"],"verdict":"allocates","because":"y"}"#).unwrap();
+        assert!(file(r#""a""#, r#"{"name":"x","releases":[],"verdict":"allocates","because":"y"}"#).is_err());
+        let hints = file(r#""a""#, r#"{"name":"x","releases":["7.2.4"],"verdict":"allocates","because":"y"}"#).unwrap();
         let of = |release: &str, verdict: &str| hints.explanation("x", Some(release.parse().unwrap()), verdict);
         assert_eq!(of("7.2.4", "allocates"), Some("y"));
         assert_eq!(of("6.4.3", "allocates"), None);

@@ -1,7 +1,7 @@
 //! Typed reading of `manifests/`: the judgements, as data. Bad data is refused with file, entry and rule.
 //!
 //! Nothing here knows what HIP is. A runtime family is a folder: `family.json` (how its runtimes are recognised), `classes.json` (the
-//! judgements, checked and tabled by `build.rs`) and `exports/` (generated lists of what known builds export). Families that ship
+//! judgements, checked and tabled by `build.rs`) and `exports/` (generated lists of what known builds export), with `readings/` (generated, too: what their machine code says). Families that ship
 //! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
 //!
 //! [`schema`] has the judgements' types and rules, [`builds`] the lists of known builds, [`table`] which classes must be interposed,
@@ -15,6 +15,7 @@ pub mod glibc;
 pub mod hints;
 pub mod interposed;
 pub mod minors;
+pub mod readings;
 pub mod schema;
 pub mod table;
 
@@ -27,6 +28,7 @@ pub use acceptance::{Acceptance, Acceptances};
 pub use builds::{ExportList, KnownBuild, KnownExport};
 pub use hints::Hints;
 pub use interposed::{Interposed, InterposedList};
+pub use readings::CodeReading;
 pub use schema::{Action, BadManifest, Class, Judgement, Release, Row, Size};
 pub use table::{ClassRule, ClassTable};
 
@@ -40,6 +42,8 @@ struct Embedded {
     evidence: Option<&'static str>,
     rows: &'static [Row],
     builds: &'static [KnownBuild],
+    /// File and text of each reading.
+    readings: &'static [(&'static str, &'static str)],
 }
 
 #[expect(clippy::unreadable_literal, reason = "generated code")]
@@ -92,6 +96,10 @@ pub struct Family {
     checked: Vec<Release>,
     /// Known builds, oldest release first.
     pub builds: &'static [KnownBuild],
+    /// File and text of each reading of a known build.
+    readings: Vec<(String, &'static str)>,
+    /// True for a family inside the program: its judgements were held against its readings when it was made.
+    pub ours: bool,
 }
 
 /// A judgement as it holds for one release.
@@ -120,6 +128,8 @@ impl Family {
                     hints: family.evidence.map(|text| (format!("manifests/{}/evidence.json", family.name), text)),
                     checked: checked_releases(family.classes),
                     builds: family.builds,
+                    readings: family.readings.iter().map(|&(file, text)| (file.to_string(), text)).collect(),
+                    ours: true,
                 })
             })
             .collect()
@@ -140,15 +150,20 @@ impl Family {
         let rows = schema::rows(&classes_file, classes)?.leak();
         let hints = folder.join("evidence.json");
         let hints = if hints.is_file() { Some(read(&hints)?) } else { None };
-        let mut paths: Vec<_> = std::fs::read_dir(folder.join("exports")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        paths.sort();
+        let inside = |name: &str| {
+            let mut paths: Vec<_> = std::fs::read_dir(folder.join(name)).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            paths
+        };
         let mut builds = Vec::new();
-        for path in &paths {
+        for path in &inside("exports") {
             let (file, text) = read(path)?;
             builds.push(builds::known_build(&file, text)?);
         }
         builds.sort_by_key(|build| build.release);
-        Ok(Self { identity, rows, classes, classes_file, hints, checked: checked_releases(classes), builds: builds.leak() })
+        let readings = inside("readings").iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        let (checked, builds) = (checked_releases(classes), builds.leak());
+        Ok(Self { identity, rows, classes, classes_file, hints, checked, builds, readings, ours: false })
     }
 
     /// The family's name.
@@ -178,6 +193,25 @@ impl Family {
         self.hints.as_ref().map(|(file, text)| Hints::read(file, text)).transpose()
     }
 
+    /// What the machine code of known builds says, oldest release first.
+    pub fn readings(&self) -> Result<Vec<CodeReading>, BadManifest> {
+        let mut all = self.readings.iter().map(|(file, text)| CodeReading::read(file, text)).collect::<Result<Vec<_>, _>>()?;
+        all.sort_by_key(|reading| reading.release);
+        Ok(all)
+    }
+
+    /// What the machine code of the build with this build-id says, if somebody has read it.
+    pub fn reading(&self, build_id: &str) -> Result<Option<CodeReading>, BadManifest> {
+        let named = self.readings.iter().filter(|(_, text)| text.contains(build_id));
+        for (file, text) in named {
+            let reading = CodeReading::read(file, text)?;
+            if reading.build_id == build_id {
+                return Ok(Some(reading));
+            }
+        }
+        Ok(None)
+    }
+
     /// True if an import is one of this family's: its version is asked of a runtime (`asked_of` is the file), or it is judged. A runtime exports
     /// helpers of the compiler too; who imports one of those has nothing to do with the runtime, unless the file needs it.
     pub fn concerns(&self, name: &str, asked_of: Option<&str>, needs_it: bool) -> bool {
@@ -196,6 +230,17 @@ impl Family {
             Class::DeviceAlloc | Class::ManagedAlloc | Class::IndirectAlloc => true,
             Class::Free => !self.row(name).and_then(|row| row.undoes).is_some_and(schema::Undoes::leaves_the_card_alone),
             _ => false,
+        }
+    }
+
+    /// True if a call of the name takes memory of the card that is charged to the caller, in any release: what holds a runtime from beneath has to
+    /// interpose it. A name that begins like the family's and is not judged counts as one.
+    pub fn takes(&self, name: &str, table: &ClassTable) -> bool {
+        match self.judge(name, None, table) {
+            Some(judged) => {
+                judged.class != Class::Free && self.moves_memory(name, judged.class) && table.rule(judged.class, judged.size).must_interpose
+            }
+            None => name.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('_')),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, Tone, plural, write_columns, write_findings};
+use crate::evidence::subject::{Beneath, Step};
 use crate::evidence::{Export, Subject, Verdict};
 use crate::finding::Finding;
 
@@ -40,8 +41,10 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
     }
     for sink in &subject.sinks {
         let held = if sink.preload_wins { "bound by name, so that a preload wins it" } else { "not bound by name" };
-        writeln!(out, "  beneath   {}: {}, {held}", sink.name, plural(sink.at.len(), "call"))?;
+        let from = plural(sink.reached_from.len(), "export");
+        writeln!(out, "  beneath   {}: {}, {held}; ways from {from}", sink.name, plural(sink.at.len(), "call"))?;
     }
+    write_followed(subject, out)?;
     for call in &subject.self_calls {
         let places: Vec<String> = call.at.iter().map(ToString::to_string).collect();
         let from = plural(call.reached_from.len(), "export");
@@ -55,6 +58,9 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
     }
     if let Some(file) = &subject.debug_file {
         writeln!(out, "  names     from {file}")?;
+    }
+    if subject.single {
+        return subject.exports.iter().try_for_each(|export| write_export(export, out));
     }
     let alarmed = |export: &&Export| export.alarm.is_some() && matches!(export.verdict, Verdict::NothingSeen | Verdict::Unknown);
     let alarmed: Vec<String> = subject.exports.iter().filter(alarmed).map(|export| export.name.clone()).collect();
@@ -70,4 +76,44 @@ fn write_subject(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Re
         }
     }
     Ok(())
+}
+
+/// How much of what the exports reach beneath is proven, and which rule holds for the rest.
+fn write_followed(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    let known: Vec<&Beneath> = subject.exports.iter().filter_map(|export| export.beneath.as_ref()).collect();
+    if known.is_empty() || subject.single {
+        return Ok(());
+    }
+    let followed = known.iter().filter(|beneath| beneath.followed).count();
+    let rest = "the others may reach whatever the runtime imports, so covered-below asks for all of it";
+    writeln!(out, "  followed  {followed} / {} (exports with a body) to the last call: what they reach is known; {rest}", known.len())
+}
+
+/// All that is known of one export, so that it can be followed with objdump.
+fn write_export(export: &Export, out: &mut dyn Write) -> io::Result<()> {
+    let class = export.class.map_or("in no manifest".into(), |class| class.to_string());
+    writeln!(out, "  {} ({class})  {}: {}", export.name, export.verdict.word(), export.says)?;
+    let prototype = export.prototype.as_deref().or(export.internal.as_deref());
+    prototype.map_or(Ok(()), |prototype| writeln!(out, "      is        {prototype}"))?;
+    let slot = export.slot.map_or(String::new(), |slot| format!(", through slot {slot} of the table"));
+    let body = export.body.map_or("not known".into(), |body| body.to_string());
+    writeln!(out, "      body      {body}{slot}")?;
+    write_path("way", &export.path, out)?;
+    let Some(beneath) = &export.beneath else { return Ok(()) };
+    for way in &beneath.ways {
+        let held = if way.preload_wins { "which a preload wins" } else { "which no relocation binds by name" };
+        writeln!(out, "      beneath   {}, {held}:", way.import)?;
+        write_path("", &way.path, out)?;
+    }
+    match beneath.not_followed {
+        Some(at) => writeln!(
+            out,
+            "      beneath   the call at {at} cannot be followed: it may reach every allocating import, and covered-below asks for all of them"
+        ),
+        None => writeln!(out, "      beneath   every call was followed: it reaches {} and no more", plural(beneath.ways.len(), "allocating import")),
+    }
+}
+
+fn write_path(head: &str, path: &[Step], out: &mut dyn Write) -> io::Result<()> {
+    path.iter().enumerate().try_for_each(|(at, step)| writeln!(out, "      {:<8}  {step}", if at == 0 { head } else { "" }))
 }
