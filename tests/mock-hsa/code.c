@@ -1,4 +1,4 @@
-/* Code objects: read from memory, loaded segment by segment into memory of a card, which is accounted as ROCr takes it: the whole span of the segments, in
+/* Code objects: read from memory, loaded segment by segment into memory of a card, which is accounted as ROCr takes it: up to the end of the segments, in
  * pages. Symbols come from the dynamic symbol table. Nothing is relocated: no kernel runs. */
 #include "mock.h"
 
@@ -169,6 +169,23 @@ static void read_symbols(struct executable *executable, const struct loaded *loa
     }
 }
 
+/* Memory of the card for what is loaded next. */
+static status_t take(struct executable *executable, int card, uint64_t size, uint64_t lowest) {
+    struct loaded *loaded = calloc(1, sizeof *loaded);
+    if (!loaded) return OUT_OF_RESOURCES;
+    *loaded = (struct loaded){.executable = executable, .card = card, .span = size, .lowest = lowest, .next = executable->loaded};
+    status_t status = device_allocate(card, size, false, FLAG_COARSE, "load_agent_code_object", (void **)&loaded->base);
+    if (status) {
+        free(loaded);
+        return status;
+    }
+    executable->loaded = loaded;
+    return OK;
+}
+
+/* The first version of code objects has a segment each for variables, constants and code of a card, and memory for each. */
+static bool is_piece(const Elf64_Phdr *segment) { return segment->p_type > PT_LOOS && segment->p_type <= PT_LOOS + 3 && segment->p_memsz; }
+
 static status_t load(struct executable *executable, int card, const char *data, size_t size) {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)data;
     if (size < sizeof *header || memcmp(data, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64) return INVALID_CODE_OBJECT;
@@ -176,24 +193,27 @@ static status_t load(struct executable *executable, int card, const char *data, 
         return INVALID_CODE_OBJECT;
     const Elf64_Phdr *segments = (const Elf64_Phdr *)(data + header->e_phoff);
     uint64_t lowest = UINT64_MAX, end = 0;
+    int pieces = 0;
     for (int i = 0; i < header->e_phnum; i++) {
         const Elf64_Phdr *segment = &segments[i];
+        pieces += is_piece(segment);
         if (segment->p_type != PT_LOAD) continue;
         if (segment->p_filesz > segment->p_memsz || segment->p_offset > size || segment->p_filesz > size - segment->p_offset) return INVALID_CODE_OBJECT;
         if (segment->p_vaddr + segment->p_memsz < segment->p_vaddr) return INVALID_CODE_OBJECT;
         if (segment->p_vaddr / PAGE * PAGE < lowest) lowest = segment->p_vaddr / PAGE * PAGE;
         if (segment->p_vaddr + segment->p_memsz > end) end = segment->p_vaddr + segment->p_memsz;
     }
-    if (end <= lowest) return INVALID_CODE_OBJECT;
-    struct loaded *loaded = calloc(1, sizeof *loaded);
-    if (!loaded) return OUT_OF_RESOURCES;
-    *loaded = (struct loaded){.executable = executable, .card = card, .span = end - lowest, .lowest = lowest, .next = executable->loaded};
-    status_t status = device_allocate(card, end - lowest, false, FLAG_COARSE, "load_agent_code_object", (void **)&loaded->base);
-    if (status) {
-        free(loaded);
+    if (pieces) {
+        status_t status = OK;
+        for (int i = 0; !status && i < header->e_phnum; i++)
+            if (is_piece(&segments[i])) status = take(executable, card, segments[i].p_memsz, segments[i].p_vaddr);
         return status;
     }
-    executable->loaded = loaded;
+    if (end <= lowest) return INVALID_CODE_OBJECT;
+    /* As ROCr: up to the end, wherever the first begins. */
+    status_t status = take(executable, card, end, lowest);
+    if (status) return status;
+    struct loaded *loaded = executable->loaded;
     for (int i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD) memcpy(loaded->base + segments[i].p_vaddr - lowest, data + segments[i].p_offset, segments[i].p_filesz);
     for (int i = 0; i < header->e_phnum; i++)

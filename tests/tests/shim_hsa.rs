@@ -104,6 +104,47 @@ fn images_are_charged_until_their_executable_goes() {
     assert!(mock.card(0).highest_asked <= 100 * MIB);
 }
 
+/// A file of code with these segments: type, address, size in memory. Its table of them may be cut off.
+fn code_file(mock: &Mock, name: &str, segments: &[(u32, u64, u64)], cut: usize) -> String {
+    let mut bytes = vec![0_u8; 64 + 56 * segments.len()];
+    bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    bytes[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    bytes[54..58].copy_from_slice(&[56, 0, u8::try_from(segments.len()).unwrap(), 0]);
+    for (segment, &(kind, address, size)) in bytes[64..].chunks_mut(56).zip(segments) {
+        segment[..4].copy_from_slice(&kind.to_le_bytes());
+        segment[16..24].copy_from_slice(&address.to_le_bytes());
+        segment[40..48].copy_from_slice(&size.to_le_bytes());
+    }
+    bytes.truncate(bytes.len() - cut);
+    let path = mock.folder().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    format!("load,{}", path.display())
+}
+
+/// The runtime takes up to the end of the last segment; of the first version of code objects each piece for itself. What cannot be read has no figure: it is refused.
+#[test]
+fn every_kind_of_image_is_charged_and_an_unreadable_one_refused() {
+    const LOAD: u32 = 1;
+    const OLD: u32 = 0x6000_0000;
+    let mock = Mock::new();
+    let high = code_file(&mock, "high", &[(LOAD, 32 * MIB, 4096), (LOAD, 40 * MIB, 8 * MIB)], 0);
+    let old = code_file(&mock, "old", &[(OLD, 0, 64 * MIB), (OLD + 1, 0, 40 * MIB), (OLD + 2, 0, 0), (OLD + 3, 0, 8 * MIB)], 0);
+    let too_much = code_file(&mock, "too-much", &[(OLD + 1, 0, 60 * MIB), (OLD + 3, 0, 60 * MIB)], 0);
+    let cut = code_file(&mock, "cut", &[(LOAD, 0, MIB), (LOAD, MIB, 64 * MIB)], 8);
+    let nothing = code_file(&mock, "nothing", &[(6, 0, MIB)], 0);
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    assert_eq!(held_after(&mut session, &mock, &[&high, "unload", &old, "unload"]), [48, 0, 48, 0]);
+    for refused in [&too_much, &cut] {
+        assert_eq!(ask(&mut session, refused).status, OUT_OF_RESOURCES, "{refused}");
+    }
+    // Nothing to load: the runtime's own answer.
+    let answer = ask(&mut session, &nothing);
+    assert!(!answer.is_ok() && answer.status != OUT_OF_RESOURCES, "{answer:?}");
+    assert_eq!(held(&mock), Some(0));
+    ends_well(session);
+    assert!(mock.card(0).highest_asked <= 100 * MIB);
+}
+
 /// By each way to open a code object, and by the one of HSA 1.0 that needs none opened.
 #[test]
 fn images_from_files_and_by_their_address_are_charged_as_well() {

@@ -7,7 +7,7 @@
 //! 1. [`family`], [`topology`]: which rules a card follows, and what it has.
 //! 2. [`grammar`]: what ROCr makes of the variable.
 //! 3. [`place`]: which unit a bit is, and what the platform does with a mask.
-//! 4. [`derive`]: a mask for a share of the card.
+//! 4. [`derive`]: a mask for a share of the card. [`measured`]: what cards did with masks.
 //! 5. [`hwid`], [`kernel`]: how a wave tells where it runs.
 //! 6. [`verdict`], [`picture`], [`report`]: rows, and how they are shown.
 //! 7. [`runtime`]: the only part that calls a library; without a card nothing of it is needed.
@@ -18,6 +18,7 @@ pub mod family;
 pub mod grammar;
 pub mod hwid;
 pub mod kernel;
+pub mod measured;
 pub mod picture;
 pub mod place;
 pub mod report;

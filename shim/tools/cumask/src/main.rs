@@ -10,7 +10,7 @@ use rocm_cumask::report::Report;
 use rocm_cumask::runtime::{child, probe, rtc};
 use rocm_cumask::topology::Topology;
 use rocm_cumask::verdict::{Measured, Variables, judge, read};
-use rocm_cumask::{derive, grammar, place, report};
+use rocm_cumask::{derive, grammar, kernel, measured, place, report};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -43,7 +43,7 @@ struct Arguments {
     #[arg(long, value_name = "MASK")]
     mask: Option<String>,
     /// No card: foresees what the platform would do on this one (processor, CUs, engines of all XCCs, arrays in each engine, XCCs).
-    #[arg(long, value_name = "GFX,CU,SE,SA,XCC", value_parser = card)]
+    #[arg(long, value_name = "GFX,CU,SE,SA,XCC", value_parser = measured::card)]
     card: Option<Topology>,
     /// Prints JSON (`schema_version` 1).
     #[arg(long)]
@@ -59,15 +59,6 @@ struct Arguments {
     probe: bool,
 }
 
-fn card(text: &str) -> Result<Topology, String> {
-    let fields: Vec<&str> = text.split(',').collect();
-    let [gfx, counts @ ..] = &fields[..] else { return Err("nothing".to_owned()) };
-    let counts: Vec<u32> = counts.iter().map(|count| count.parse().map_err(|_| format!("{count:?} is no count"))).collect::<Result<_, _>>()?;
-    let [cu, se, sa_per_se, xcc] = counts[..] else { return Err("five fields: GFX,CU,SE,SA,XCC".to_owned()) };
-    let card = Topology { gfx: (*gfx).to_owned(), name: String::new(), pci: String::new(), cu, se, sa_per_se, xcc };
-    card.check().map(|_| card)
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.probe {
@@ -75,7 +66,7 @@ fn main() -> ExitCode {
         return print(&format!("\n{}{answer}\n", child::ANSWER), 0);
     }
     if let Some(gfx) = &arguments.compile {
-        return match rtc::compile(gfx) {
+        return match kernel::source(gfx).and_then(|source| rtc::compile(&source, gfx, &rtc::LIBRARIES)) {
             Ok(code) => print(&format!("{gfx}: {} bytes of code\n", code.len()), 0),
             Err(why) => complain(&why),
         };
@@ -129,6 +120,7 @@ fn verify(report: &mut Report, arguments: &Arguments) -> Result<(), String> {
     let card = control.topology.clone();
     let family = card.check()?;
     report.topology = Some(card.clone());
+    report.gpus = Some(control.gpus);
     derive_mask(report, &card)?;
     let asked = read(family, &card, &report.variables, report.device, control.limits());
     report.rows = asked.rows;

@@ -14,6 +14,8 @@ use crate::verdict::{Row, Status, Variables};
 pub struct Report {
     /// Position of the card.
     pub device: u32,
+    /// Cards that the runtime shows, where one was asked.
+    pub gpus: Option<u32>,
     /// The card, where one was found.
     pub topology: Option<Topology>,
     /// The mask was derived from this share.
@@ -64,6 +66,7 @@ impl Report {
             "verdict": (["effective", "not-effective", "could-not-run"][usize::from(self.status())]),
             "reason": self.could_not_run,
             "device": self.device,
+            "gpus": self.gpus,
             "card": self.topology,
             "percent": self.percent,
             "mask": self.variables,

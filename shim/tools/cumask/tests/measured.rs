@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use rocm_cumask::family::Family;
 use rocm_cumask::grammar::Limits;
 use rocm_cumask::hwid::{Unit, decode, encode};
+use rocm_cumask::measured::{Mask, tables};
 use rocm_cumask::topology::Topology;
-use rocm_cumask::verdict::{Measured, Status, Variables, judge, read, status};
+use rocm_cumask::verdict::{Measured, Status, judge, read, status};
 use rocm_cumask::{derive, place};
-use serde_json::Value;
 
 fn card(text: &str) -> Topology {
     let fields: Vec<&str> = text.split(',').collect();
@@ -17,49 +17,44 @@ fn card(text: &str) -> Topology {
     Topology { gfx: fields[0].to_owned(), name: String::new(), pci: String::new(), cu: count(1), se: count(2), sa_per_se: count(3), xcc: count(4) }
 }
 
-fn table() -> Vec<Value> {
-    let rows: Vec<Value> = serde_json::from_str(include_str!("../data/masks.json")).expect("JSON");
-    assert!(rows.len() == 40 && rows.iter().all(|row| row["source"].as_str().is_some_and(|source| source.len() > 20)));
-    rows
-}
-
-fn variables(row: &Value) -> Variables {
-    let mask = row["mask"].as_str().map(str::to_owned);
-    if row["variable"] == "HSA_CU_MASK" {
-        Variables { hsa: mask, ..Variables::default() }
-    } else {
-        Variables { global: mask, ..Variables::default() }
+#[test]
+fn every_figure_has_a_source_and_stands_once() {
+    let (masks, shares) = tables().expect("the tables");
+    assert_eq!((masks.len(), shares.len()), (32, 13));
+    assert!(masks.iter().map(|mask| &mask.source).chain(shares.iter().map(|share| &share.source)).all(|source| source.len() > 20));
+    for mask in &masks {
+        let same = |other: &&Mask| (&other.card, &other.mask, other.skip) == (&mask.card, &mask.mask, mask.skip);
+        assert!(masks.iter().filter(same).count() == 1 && !mask.why.is_empty(), "{mask:?}");
+        // Kept is what has fewer units than the card, or is the whole card on purpose.
+        let units = card(&mask.card).units(card(&mask.card).check().expect("a card"));
+        assert!(mask.ran <= units as usize && (mask.kept || mask.ran > units as usize / 2), "{mask:?}");
     }
 }
 
 #[test]
 fn shares_become_the_measured_masks() {
-    let mut seen = 0;
-    for row in table().iter().filter(|row| row["percent"].is_u64()) {
-        let card = card(row["card"].as_str().expect("a card"));
-        let percent = u32::try_from(row["percent"].as_u64().expect("a share")).expect("small");
-        let derived = derive::derive(card.check().expect("a card"), &card, percent);
-        assert_eq!(derived.as_ref().ok().map(String::as_str), row["list"].as_str(), "{row}: {derived:?}");
-        seen += 1;
+    for share in tables().expect("the tables").1 {
+        let card = card(&share.card);
+        let derived = derive::derive(card.check().expect("a card"), &card, share.percent);
+        assert_eq!(derived.as_ref().ok(), share.list.as_ref(), "{share:?}: {derived:?}");
     }
-    assert_eq!(seen, 13);
 }
 
 #[test]
 fn masks_are_kept_or_fail_open_as_measured() {
-    for row in table().iter().filter(|row| row["mask"].is_string()) {
-        let card = card(row["card"].as_str().expect("a card"));
+    for mask in tables().expect("the tables").0 {
+        let card = card(&mask.card);
         let family = card.check().expect("a card");
         let whole = place::regular(family, &card);
-        let asked = read(family, &card, &variables(row), 0, Limits { gpus: 1, cus: card.cu });
-        let ran = place::outcome(family, &card, &whole, asked.bits.as_ref());
-        assert_eq!(Some(ran.len() as u64), row["ran"].as_u64(), "{row}");
+        let asked = read(family, &card, &mask.variables(), 0, Limits { gpus: 1, cus: card.cu });
+        let ran = if mask.skip { whole.clone() } else { place::outcome(family, &card, &whole, asked.bits.as_ref()) };
+        assert_eq!(ran.len(), mask.ran, "{mask:?}");
         let failed = asked.rows.iter().any(|row| row.status == Status::Fail);
-        assert_eq!(Some(!failed), row["kept"].as_bool(), "{row}: {:?}", asked.rows);
+        assert_eq!(!failed, mask.kept, "{mask:?}: {:?}", asked.rows);
         // And when such a run is what the hardware answers, the verdict is the same without the rows about the text.
         let measured = Measured { whole, launches: vec![ran; 3] };
         let rows = judge(family, &card, asked.bits.as_ref(), &measured).expect("a verdict");
-        assert_eq!(status(&rows), Some(u8::from(row["kept"] != true)), "{row}: {rows:?}");
+        assert_eq!(status(&rows), Some(u8::from(!mask.kept)), "{mask:?}: {rows:?}");
     }
 }
 

@@ -1,15 +1,19 @@
 //! What a run works with: the library, the runtimes, how probes are started, and what was found out before the first case.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rocm_cumask::topology::Topology;
 use tempfile::TempDir;
 
 use crate::child::{Session, Trouble};
 use crate::host::Host;
+use crate::kernels::Code;
 use crate::probe::{self, Status, Way};
 
 /// A runtime, and where the loader is to look for what it needs.
@@ -61,12 +65,17 @@ pub struct Bench {
     pub patience: Duration,
     /// `rocm-cumask-check`, where it was found.
     pub mask_check: Option<PathBuf>,
+    /// How long one measurement of compute lasts.
+    pub soak: Duration,
+    /// Names of the ways to take memory that are tried; none: all.
+    pub chosen: Vec<String>,
     /// This program, which is started again as a probe.
     pub program: PathBuf,
     /// The file that the loader preloads into every process has the library in it: nothing can be tried without.
     pub everywhere: bool,
     folder: TempDir,
     ledgers: AtomicU32,
+    codes: Mutex<HashMap<Code, Result<PathBuf, String>>>,
 }
 
 /// What the caller of [`Bench::new`] chooses.
@@ -86,18 +95,25 @@ pub struct Settings {
     pub patience: Duration,
     /// [`Bench::mask_check`]
     pub mask_check: Option<PathBuf>,
+    /// [`Bench::soak`]
+    pub soak: Duration,
+    /// [`Bench::chosen`]
+    pub chosen: Vec<String>,
+    /// Where device nodes and the kernel's topology are looked for: `/`.
+    pub root: PathBuf,
 }
 
 impl Bench {
     /// Looks at the host and makes a folder for ledgers.
     pub fn new(settings: Settings) -> Result<Self, Trouble> {
-        let Settings { shim, runtimes, folders, mock, quota, patience, mask_check } = settings;
+        let Settings { shim, runtimes, folders, mock, quota, patience, mask_check, soak, chosen, root } = settings;
         let listed = std::fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
         let everywhere = listed.split_whitespace().any(|path| Path::new(path).file_name() == shim.file_name());
         // Where the default ledger is too: a file system that keeps locks of mappings.
         let folder = TempDir::with_prefix_in("vrocm-verify-", "/dev/shm").or_else(|_| TempDir::with_prefix("vrocm-verify-"))?;
-        let (host, program) = (Host::read(Path::new("/")), std::env::current_exe()?);
-        Ok(Self { shim, runtimes, folders, host, mock, quota, patience, mask_check, program, everywhere, folder, ledgers: AtomicU32::new(0) })
+        let (host, program) = (Host::read(&root), std::env::current_exe()?);
+        let (ledgers, codes) = (AtomicU32::new(0), Mutex::default());
+        Ok(Self { shim, runtimes, folders, host, mock, quota, patience, mask_check, soak, chosen, program, everywhere, folder, ledgers, codes })
     }
 
     /// A card of silicon: what is said of compute needs one.
@@ -110,6 +126,34 @@ impl Bench {
         self.folder.path().join(format!("ledger-{}", self.ledgers.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// The first card, as HSA reports it to a process without the library and without a mask.
+    pub fn card(&self) -> Result<Topology, Trouble> {
+        let answer = self.probe()?.start()?.must("card")?;
+        let word = |key| answer.word(key).to_owned();
+        let count = |key| u32::try_from(answer.number(key)).unwrap_or(0);
+        Ok(Topology {
+            gfx: word("gfx"),
+            name: word("name"),
+            pci: word("pci"),
+            cu: count("cu"),
+            se: count("se"),
+            sa_per_se: count("sa"),
+            xcc: count("xcc"),
+        })
+    }
+
+    /// A file with code for the first card, compiled by the first runtime's own compiler when it is first asked for; or why there is none.
+    pub fn code(&self, code: Code) -> Result<PathBuf, String> {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = codes.len();
+        codes.entry(code).or_insert_with(|| self.compile(code, self.folder.path().join(format!("code-{made}"))).map_err(|Trouble(why)| why)).clone()
+    }
+
+    fn compile(&self, code: Code, file: PathBuf) -> Result<PathBuf, Trouble> {
+        self.probe()?.start()?.must(&format!("compile,{},{}", code.word(), file.display()))?;
+        Ok(file)
+    }
+
     /// A probe of the first runtime.
     pub fn probe(&self) -> Result<Probe<'_>, Trouble> {
         let runtime = self.runtimes.first().ok_or_else(|| Trouble("no runtime".into()))?;
@@ -118,7 +162,7 @@ impl Bench {
 
     /// A probe of that runtime, without the library.
     pub fn probe_of<'a>(&'a self, runtime: &'a Runtime) -> Probe<'a> {
-        Probe { bench: self, runtime, way: Way::Default, shim: None, environment: Vec::new() }
+        Probe { bench: self, runtime, opens: runtime.library.clone(), way: Way::Default, shim: None, environment: Vec::new() }
     }
 }
 
@@ -126,6 +170,7 @@ impl Bench {
 pub struct Probe<'a> {
     bench: &'a Bench,
     runtime: &'a Runtime,
+    opens: PathBuf,
     way: Way,
     shim: Option<PathBuf>,
     environment: Vec<(String, OsString)>,
@@ -139,6 +184,13 @@ impl Probe<'_> {
         let mut probe = self.env("VROCM_LEDGER_PATH", &ledger).env("VROCM_DEVICE_MEMORY_LIMIT", quota.to_string());
         probe.shim = Some(probe.bench.shim.clone());
         probe
+    }
+
+    /// Opens another library than the runtime: one that the loader finds beside it.
+    #[must_use]
+    pub fn opens(mut self, library: &str) -> Self {
+        self.opens = library.into();
+        self
     }
 
     /// Another way to the entry points.
@@ -180,26 +232,32 @@ impl Probe<'_> {
                 command.env("LD_PRELOAD", shim);
             }
         }
-        command.env("LIBVROCM_LOG_LEVEL", "2").env(probe::RUNTIME, &self.runtime.library).env(probe::WAY, self.way.word());
+        command.env("LIBVROCM_LOG_LEVEL", "2").env(probe::RUNTIME, &self.opens).env(probe::WAY, self.way.word());
         command.envs(self.environment);
         Session::start(command, self.bench.patience)
     }
 
     /// Starts it and lets it use the first card.
     pub fn ready(self) -> Result<Session, Trouble> {
+        self.after(&["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"])
+    }
+
+    /// Starts it and gives it these commands, each of which has to succeed.
+    pub fn after(self, commands: &[&str]) -> Result<Session, Trouble> {
         let mut session = self.start()?;
-        for command in ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"] {
+        for command in commands {
             session.must(command)?;
         }
         Ok(session)
     }
 }
 
-/// Nothing of what this process was given decides for a probe: no other preload, no figure.
+/// Nothing of what this process was given decides for a probe: no other preload, no figure, no mask.
 fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("VROCM_") || text.starts_with("LIBVROCM_") || text == "LD_PRELOAD" || text == "LD_AUDIT" {
+        let ours = ["VROCM_", "LIBVROCM_", "HSA_CU_MASK", "ROC_GLOBAL_CU_MASK"].iter().any(|prefix| text.starts_with(prefix));
+        if ours || text == "LD_PRELOAD" || text == "LD_AUDIT" {
             command.env_remove(&name);
         }
     }

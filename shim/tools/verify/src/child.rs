@@ -93,11 +93,21 @@ impl Session {
 
     /// Gives a command and waits for its answer. A probe that is gone or does not answer in time is ended and described.
     pub fn ask(&mut self, command: &str) -> Result<Answer, Trouble> {
+        self.tell(command);
+        self.hear(command, Duration::ZERO)
+    }
+
+    /// Gives a command whose answer is to be heard later.
+    pub fn tell(&mut self, command: &str) {
         if let Some(input) = &mut self.input {
-            // A probe that is gone is noticed below.
+            // A probe that is gone is noticed when it should answer.
             let _ = writeln!(input, "{command}").and_then(|()| input.flush());
         }
-        let line = match self.answers.recv_timeout(self.patience) {
+    }
+
+    /// Waits for the answer to a command that was given, which may take `longer` than others.
+    pub fn hear(&mut self, command: &str, longer: Duration) -> Result<Answer, Trouble> {
+        let line = match self.answers.recv_timeout(self.patience + longer) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Err(self.gone(command)),
         };
@@ -107,7 +117,7 @@ impl Session {
     /// A call that everything after it needs.
     pub fn must(&mut self, command: &str) -> Result<Answer, Trouble> {
         let answer = self.ask(command)?;
-        if answer.status == Status::Code(0) { Ok(answer) } else { Err(Trouble(format!("{command} answered {}", show(answer.status)))) }
+        good(command, answer)
     }
 
     /// Gives commands and stops at the first that does not succeed: its name and status.
@@ -185,6 +195,15 @@ impl Drop for Session {
     }
 }
 
+/// The answer to a call that everything after it needs.
+pub fn good(command: &str, answer: Answer) -> Result<Answer, Trouble> {
+    match answer.status {
+        Status::Code(0) => Ok(answer),
+        Status::Failed => Err(Trouble(format!("{command}: {}", answer.word("why")))),
+        status => Err(Trouble(format!("{command} answered {}", show(status)))),
+    }
+}
+
 /// A status for a row.
 pub fn show(status: Status) -> String {
     match status {
@@ -192,9 +211,11 @@ pub fn show(status: Status) -> String {
         Status::Code(2) => "2 (out of memory)".into(),
         Status::Code(801) => "801 (not supported)".into(),
         Status::Code(100) => "100 (no device)".into(),
-        Status::Code(number) => number.to_string(),
         Status::Absent => "nothing: there is no such entry point".into(),
+        Status::Code(0x1008) => "0x1008 (out of resources)".into(),
         Status::Unused => "nothing: what it needs was not made".into(),
+        Status::Failed => "a failure".into(),
+        Status::Code(number) => number.to_string(),
     }
 }
 

@@ -9,8 +9,8 @@ use clap::Parser;
 
 use crate::bench::{Bench, Runtime, Settings};
 use crate::cases::{self, CASES, Case};
-use crate::report;
 use crate::row::Tally;
+use crate::{paths, report};
 
 /// Proves on this host that libvrocm.so holds every process to its quota. Exit status: 0 all that could be tried holds, 1 something does not or nothing could
 /// be tried, 2 the run was not possible.
@@ -38,9 +38,18 @@ struct Arguments {
     /// How long a probe may take for one call, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// How long each measurement of compute lasts, in seconds; there are about ten
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = soak)]
+    soak: Duration,
+    /// Where device nodes and the kernel's topology are looked for
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    host_root: PathBuf,
     /// Only this case, several for several
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
+    /// Only this way to take memory, several for several; the cases about them that have it not are SKIP
+    #[arg(long, value_name = "NAME")]
+    path: Vec<String>,
     /// Names the cases and runs none
     #[arg(long)]
     list: bool,
@@ -50,6 +59,14 @@ struct Arguments {
     /// The rows as JUnit into a file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+fn soak(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .filter(|seconds| (0.05..=600.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "a number of seconds from 0.05 to 600".to_owned())
 }
 
 /// The program, but for its probes.
@@ -62,6 +79,12 @@ pub fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let cases = choose(&arguments.case)?;
+    for name in &arguments.path {
+        if !paths::all().iter().any(|path| path.name == name) {
+            let names: Vec<&str> = paths::all().iter().map(|path| path.name).collect();
+            bail!("--path {name}: there is no such way; those are: {}", names.join("; "));
+        }
+    }
     let bench = bench(&arguments)?;
     let begun = Instant::now();
     let rows = cases::run(&bench, &cases, |rows| {
@@ -121,6 +144,9 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Bench> {
         quota: arguments.quota,
         patience: Duration::from_secs(arguments.timeout),
         mask_check: arguments.mask_check.clone().or_else(find_mask_check),
+        soak: arguments.soak,
+        chosen: arguments.path.clone(),
+        root: arguments.host_root.clone(),
     };
     Bench::new(settings).map_err(|trouble| anyhow::anyhow!(trouble.0))
 }

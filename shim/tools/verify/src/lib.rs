@@ -9,17 +9,20 @@
 //! 3. [`probe`]: the child: one runtime, opened, and its entry points by name.
 //! 4. [`child`]: the parent's side of it: commands, answers, time limits.
 //! 5. [`counters`]: what the library says it did, read from its dump.
-//! 6. [`paths`]: the ways to take memory, as data.
-//! 7. [`bench`]: what a run works with.
-//! 8. [`cases`]: the registry, one file per area.
-//! 9. [`report`], [`cli`]: rows for people and programs; arguments.
+//! 6. [`paths`]: the ways to take memory, as data. [`kernels`]: what runs on a card, as sources.
+//! 7. [`compute`]: what measured figures say.
+//! 8. [`bench`]: what a run works with.
+//! 9. [`cases`]: the registry, one file per area.
+//! 10. [`report`], [`cli`]: rows for people and programs; arguments.
 
 pub mod bench;
 pub mod cases;
 pub mod child;
 pub mod cli;
+pub mod compute;
 pub mod counters;
 pub mod host;
+pub mod kernels;
 pub mod paths;
 pub mod probe;
 pub mod report;

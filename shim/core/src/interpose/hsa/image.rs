@@ -1,4 +1,4 @@
-//! Images of code objects: loading one takes the span of its segments, variables included, and only the executable's end gives it
+//! Images of code objects: loading one takes memory for its segments, variables included, and only the executable's end gives it
 //! back.
 //!
 //! What an image takes is read from the code object when a reader is made for it, since loading itself names only the reader.
@@ -6,7 +6,7 @@
 use core::ffi::{c_char, c_void};
 
 use super::OK;
-use super::memory::{Held, PAGE, passed};
+use super::memory::{Held, pages, passed};
 use crate::interpose::keys::{self, kind};
 use crate::interpose::{Call, cards};
 use crate::ledger::layout::CARDS;
@@ -22,29 +22,40 @@ type Load = unsafe extern "C" fn(u64, u64, u64, *const c_char, *mut u64) -> u32;
 type LoadOld = unsafe extern "C" fn(u64, u64, u64, *const c_char) -> u32;
 type Destroy = unsafe extern "C" fn(u64) -> u32;
 
-/// Bytes from the first to the last loaded segment of an ELF file that `read` gives the bytes of, in pages; 0 where it is none.
+/// What no quota holds: loading what cannot be read is refused. The runtime might read it after all, a moment later or another way.
+const UNREADABLE: u64 = u64::MAX;
+/// `PT_LOAD`: the runtime takes one piece for all of them, from address 0 to the end of the last.
+const LOAD: u32 = 1;
+/// Of the first version of code objects: variables, constants and code of one card, a piece for each. `PT_LOOS` itself is memory of the host.
+const PIECES: core::ops::RangeInclusive<u32> = 0x6000_0001..=0x6000_0003;
+
+/// Bytes that an ELF file takes when it is loaded, in pages. `read` gives its bytes. 0 where it is none or has nothing to load: the runtime takes nothing then.
 fn span(read: impl Fn(u64, &mut [u8]) -> bool) -> u64 {
     let mut header = [0_u8; 64];
-    if !read(0, &mut header) || header[..4] != *b"\x7fELF" || header[4] != 2 {
+    if !read(0, &mut header) {
+        return UNREADABLE;
+    }
+    if header[..4] != *b"\x7fELF" || header[4] != 2 {
         return 0;
     }
     let word = |bytes: &[u8], at: usize| bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
     let half = |at: usize| u64::from(header[at]) | u64::from(header[at + 1]) << 8;
     let (table, entry, count) = (word(&header, 32), half(54), half(56));
-    let (mut low, mut high) = (u64::MAX, 0_u64);
+    let (mut end, mut pieces) = (0_u64, 0_u64);
     for index in 0..count {
         let mut segment = [0_u8; 56];
-        let Some(at) = index.checked_mul(entry).and_then(|offset| table.checked_add(offset)) else { break };
-        if entry < segment.len() as u64 || !read(at, &mut segment) {
-            break;
+        let at = index.checked_mul(entry).and_then(|offset| table.checked_add(offset)).filter(|_| entry >= segment.len() as u64);
+        if !at.is_some_and(|at| read(at, &mut segment)) {
+            return UNREADABLE;
         }
-        if segment[..4] == [1, 0, 0, 0] {
-            let (address, size) = (word(&segment, 16), word(&segment, 40));
-            low = low.min(address);
-            high = high.max(address.saturating_add(size));
+        let (address, size) = (word(&segment, 16), word(&segment, 40));
+        match word(&segment, 0) as u32 {
+            LOAD => end = end.max(address.saturating_add(size)),
+            kind if PIECES.contains(&kind) => pieces = pieces.saturating_add(pages(size)),
+            _ => {}
         }
     }
-    if high <= low { 0 } else { (high - low / PAGE * PAGE).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX) }
+    pages(end).saturating_add(pieces)
 }
 
 fn span_in_memory(start: *const c_void, size: u64) -> u64 {
@@ -154,7 +165,7 @@ pub unsafe fn load_agent_code_object(
     options: *const c_char,
     loaded: *mut u64,
 ) -> u32 {
-    let span = shim::read_note(keys::reader(reader)).unwrap_or(0);
+    let span = shim::read_note(keys::reader(reader)).unwrap_or(UNREADABLE);
     // SAFETY: the caller's.
     load(call, executable, agent, span, || unsafe { real(executable, agent, reader, options, loaded) })
 }

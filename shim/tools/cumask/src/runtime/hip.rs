@@ -1,4 +1,4 @@
-//! The kernel, run through HIP: on the null stream and on one of its own, so that more than one queue is made under the mask.
+//! Kernels, run through HIP. The kernels of these tools have one shape: `(unsigned *words, unsigned turns)`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -6,13 +6,38 @@ use std::ptr::{null, null_mut};
 use libloading::Library;
 
 use super::library::{function, open};
-use crate::kernel::{ENTRY, THREADS, TURNS};
+
+/// libamdhip64, as the loader finds it.
+pub const LIBRARIES: [&str; 4] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 
 type Pointer = *mut c_void;
 
 /// HIP, on the card with a PCI address.
 pub struct Hip {
     library: &'static Library,
+}
+
+/// A loaded kernel.
+pub struct Kernel(Pointer);
+
+/// A stream: HIP makes it a queue of its own, as far as the card has them.
+pub struct Stream(Pointer);
+
+impl Stream {
+    /// The one that needs not be made.
+    pub const NULL: Self = Self(null_mut());
+}
+
+/// Memory of the card, as words of 32 bits.
+pub struct Words {
+    pointer: Pointer,
+    count: usize,
+}
+
+impl Words {
+    fn bytes(&self) -> usize {
+        self.count * 4
+    }
 }
 
 /// Calls a function of HIP whose C arguments are of the types written, and turns its status into an error.
@@ -26,9 +51,9 @@ macro_rules! call {
 }
 
 impl Hip {
-    /// Opens HIP and chooses the card.
-    pub fn open(pci: &str) -> Result<Self, String> {
-        let hip = Self { library: open(&["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"])? };
+    /// Opens HIP, the first of `libraries` that is there, and chooses the card.
+    pub fn open(libraries: &[&str], pci: &str) -> Result<Self, String> {
+        let hip = Self { library: open(libraries)? };
         call!(hip, c"hipInit", (c_uint), (0))?;
         let mut count: c_int = 0;
         call!(hip, c"hipGetDeviceCount", (*mut c_int), (&raw mut count))?;
@@ -44,35 +69,64 @@ impl Hip {
         Err(format!("HIP does not show the card {pci}, which ROCr has ({count} shown): check HIP_VISIBLE_DEVICES"))
     }
 
-    /// Runs the kernel and answers two words of each block, once for each launch.
-    pub fn run(&self, code: &[u8], blocks: u32, launches: u32) -> Result<Vec<Vec<[u32; 2]>>, String> {
-        let (mut module, mut entry, mut stream, mut memory) = (null_mut(), null_mut(), null_mut(), null_mut());
+    /// Loads a code object and finds a kernel in it.
+    pub fn load(&self, code: &[u8], entry: &str) -> Result<Kernel, String> {
+        let (mut module, mut kernel) = (null_mut(), null_mut());
         call!(self, c"hipModuleLoadData", (*mut Pointer, *const c_void), (&raw mut module, code.as_ptr().cast()))?;
-        let name = CString::new(ENTRY).map_err(|error| error.to_string())?;
-        call!(self, c"hipModuleGetFunction", (*mut Pointer, Pointer, *const c_char), (&raw mut entry, module, name.as_ptr()))?;
+        let name = CString::new(entry).map_err(|error| error.to_string())?;
+        call!(self, c"hipModuleGetFunction", (*mut Pointer, Pointer, *const c_char), (&raw mut kernel, module, name.as_ptr()))?;
+        Ok(Kernel(kernel))
+    }
+
+    /// Makes a stream.
+    pub fn stream(&self) -> Result<Stream, String> {
+        let mut stream = null_mut();
         call!(self, c"hipStreamCreate", (*mut Pointer), (&raw mut stream))?;
-        let bytes = blocks as usize * 8;
-        call!(self, c"hipMalloc", (*mut Pointer, usize), (&raw mut memory, bytes))?;
-        let mut all = Vec::new();
-        for launch in 0..launches {
-            call!(self, c"hipMemset", (Pointer, c_int, usize), (memory, 0, bytes))?;
-            call!(self, c"hipDeviceSynchronize", (), ())?;
-            let queue = if launch % 2 == 0 { null_mut() } else { stream };
-            let mut turns = TURNS;
-            let mut arguments: [Pointer; 2] = [(&raw mut memory).cast(), (&raw mut turns).cast()];
-            call!(
-                self,
-                c"hipModuleLaunchKernel",
-                (Pointer, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Pointer, *mut Pointer, *const Pointer),
-                (entry, blocks, 1, 1, THREADS, 1, 1, 0, queue, arguments.as_mut_ptr(), null())
-            )?;
-            call!(self, c"hipDeviceSynchronize", (), ())?;
-            let mut words = vec![[0_u32; 2]; blocks as usize];
-            // 2: from the device to the host.
-            call!(self, c"hipMemcpy", (Pointer, *const c_void, usize, c_int), (words.as_mut_ptr().cast(), memory.cast_const(), bytes, 2))?;
-            all.push(words);
-        }
-        call!(self, c"hipFree", (Pointer), (memory))?;
-        Ok(all)
+        Ok(Stream(stream))
+    }
+
+    /// Takes memory of the card.
+    pub fn words(&self, count: usize) -> Result<Words, String> {
+        let mut pointer = null_mut();
+        call!(self, c"hipMalloc", (*mut Pointer, usize), (&raw mut pointer, count * 4))?;
+        Ok(Words { pointer, count })
+    }
+
+    /// Sets all words to 0, and waits for it.
+    pub fn clear(&self, words: &Words) -> Result<(), String> {
+        call!(self, c"hipMemset", (Pointer, c_int, usize), (words.pointer, 0, words.bytes()))?;
+        self.wait()
+    }
+
+    /// Starts a kernel that keeps to `words`.
+    pub fn launch(&self, kernel: &Kernel, blocks: u32, threads: u32, stream: &Stream, words: &Words, turns: u32) -> Result<(), String> {
+        let (mut pointer, mut turns) = (words.pointer, turns);
+        let mut arguments: [Pointer; 2] = [(&raw mut pointer).cast(), (&raw mut turns).cast()];
+        call!(
+            self,
+            c"hipModuleLaunchKernel",
+            (Pointer, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Pointer, *mut Pointer, *const Pointer),
+            (kernel.0, blocks, 1, 1, threads, 1, 1, 0, stream.0, arguments.as_mut_ptr(), null())
+        )
+    }
+
+    /// Waits until the card has done everything.
+    pub fn wait(&self) -> Result<(), String> {
+        call!(self, c"hipDeviceSynchronize", (), ())
+    }
+
+    /// Copies the words to the host.
+    pub fn read(&self, words: &Words) -> Result<Vec<u32>, String> {
+        let mut copy = vec![0_u32; words.count];
+        // 2: from the device to the host.
+        let (to, from) = (copy.as_mut_ptr().cast(), words.pointer.cast_const());
+        call!(self, c"hipMemcpy", (Pointer, *const c_void, usize, c_int), (to, from, words.bytes(), 2))?;
+        Ok(copy)
+    }
+
+    /// Gives memory back.
+    #[expect(clippy::needless_pass_by_value, reason = "nobody may use it afterwards")]
+    pub fn free(&self, words: Words) -> Result<(), String> {
+        call!(self, c"hipFree", (Pointer), (words.pointer))
     }
 }

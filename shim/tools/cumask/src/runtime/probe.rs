@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{hip::Hip, hsa, rtc};
+use super::hip::{self, Hip, Stream};
+use super::{hsa, rtc};
 use crate::grammar::Limits;
 use crate::hwid::{Unit, decode};
 use crate::kernel;
@@ -41,8 +42,8 @@ pub fn look(device: u32) -> Result<Seen, String> {
     let topology =
         cards.into_iter().nth(device as usize).ok_or_else(|| format!("there is no card {device}: the runtime shows {gpus}, counted from 0"))?;
     let family = topology.check()?;
-    let code = rtc::compile(&topology.gfx)?;
-    let words = Hip::open(&topology.pci)?.run(&code, kernel::blocks(topology.cu), LAUNCHES)?;
+    let code = rtc::compile(&kernel::source(&topology.gfx)?, &topology.gfx, &rtc::LIBRARIES)?;
+    let words = run(&Hip::open(&hip::LIBRARIES, &topology.pci)?, &code, kernel::blocks(topology.cu))?;
     let mut launches = Vec::new();
     for launch in words {
         let idle = launch.iter().filter(|[_, xcc]| xcc & kernel::RAN == 0).count();
@@ -52,4 +53,21 @@ pub fn look(device: u32) -> Result<Seen, String> {
         launches.push(launch.iter().map(|&[place, xcc]| decode(family, place, xcc & !kernel::RAN)).collect());
     }
     Ok(Seen { topology, gpus, most_cus, launches })
+}
+
+/// Runs the kernel, on the null stream and on one of its own in turn, so that more than one queue is made under the mask. Answers two words of each block,
+/// once for each launch.
+fn run(hip: &Hip, code: &[u8], blocks: u32) -> Result<Vec<Vec<[u32; 2]>>, String> {
+    let kernel = hip.load(code, kernel::ENTRY)?;
+    let (stream, words) = (hip.stream()?, hip.words(blocks as usize * 2)?);
+    let mut all = Vec::new();
+    for launch in 0..LAUNCHES {
+        hip.clear(&words)?;
+        let stream = if launch % 2 == 0 { &Stream::NULL } else { &stream };
+        hip.launch(&kernel, blocks, kernel::THREADS, stream, &words, kernel::TURNS)?;
+        hip.wait()?;
+        all.push(hip.read(&words)?.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect());
+    }
+    hip.free(words)?;
+    Ok(all)
 }

@@ -1,20 +1,28 @@
-//! The kernel, compiled by hiprtc for the card that is there. No header and no compiler has to be installed beside the runtime.
+//! Kernels, compiled by hiprtc for the card that is there. No header and no compiler has to be installed beside the runtime.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use super::library::{function, open};
-use crate::kernel;
+
+/// Where hiprtc is. Releases before 7 have it inside libamdhip64 as well.
+pub const LIBRARIES: [&str; 5] = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.6", "libamdhip64.so.5"];
+
+/// hiprtc of the same release as a runtime (`/opt/rocm/lib/libamdhip64.so.6`): what another release compiles it need not be able to load.
+pub fn of_runtime(runtime: &str) -> Vec<String> {
+    let (folder, name) = runtime.rsplit_once('/').map_or((String::new(), runtime), |(folder, name)| (format!("{folder}/"), name));
+    let suffix = name.split_once(".so").map_or("", |(_, suffix)| suffix);
+    vec![format!("{folder}libhiprtc.so{suffix}"), format!("libhiprtc.so{suffix}"), runtime.to_owned()]
+}
 
 type Create = unsafe extern "C" fn(*mut *mut c_void, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int;
 type Compile = unsafe extern "C" fn(*mut c_void, c_int, *const *const c_char) -> c_int;
 type Size = unsafe extern "C" fn(*mut c_void, *mut usize) -> c_int;
 type Bytes = unsafe extern "C" fn(*mut c_void, *mut c_char) -> c_int;
 
-/// The code object for a processor (`gfx942`).
-pub fn compile(gfx: &str) -> Result<Vec<u8>, String> {
-    let source = CString::new(kernel::source(gfx)?).map_err(|error| error.to_string())?;
-    // Releases before 6 have it inside libamdhip64.
-    let library = open(&["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5"])?;
+/// The code object of a source for a processor (`gfx942`), by the first of `libraries` that is there.
+pub fn compile(source: &str, gfx: &str, libraries: &[&str]) -> Result<Vec<u8>, String> {
+    let source = CString::new(source).map_err(|error| error.to_string())?;
+    let library = open(libraries)?;
     // SAFETY: the types are those of `hip/hiprtc.h`: a program is a pointer, a result an enumeration of 32 bits.
     let (create, compile, log_size, log, code_size, code) = unsafe {
         (
@@ -28,7 +36,7 @@ pub fn compile(gfx: &str) -> Result<Vec<u8>, String> {
     };
     let mut program = std::ptr::null_mut();
     // SAFETY: the texts live until the call returns, and the runtime copies them; there are no headers.
-    let status = unsafe { create(&raw mut program, source.as_ptr(), c"cumask.hip".as_ptr(), 0, std::ptr::null(), std::ptr::null()) };
+    let status = unsafe { create(&raw mut program, source.as_ptr(), c"kernel.hip".as_ptr(), 0, std::ptr::null(), std::ptr::null()) };
     if status != 0 {
         return Err(format!("hiprtcCreateProgram answers {status}"));
     }
@@ -55,4 +63,16 @@ fn read(program: *mut c_void, size: &Size, bytes: &Bytes) -> Result<Vec<u8>, Str
     // SAFETY: there is room for as many bytes as the runtime said.
     let status = unsafe { bytes(program, buffer.as_mut_ptr().cast()) };
     if status == 0 { Ok(buffer) } else { Err(format!("hiprtc answers {status} instead of the code")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_runtime;
+
+    #[test]
+    fn the_compiler_is_of_the_runtimes_release() {
+        let wanted = ["/opt/rocm-6/lib/libhiprtc.so.6", "libhiprtc.so.6", "/opt/rocm-6/lib/libamdhip64.so.6"];
+        assert_eq!(of_runtime("/opt/rocm-6/lib/libamdhip64.so.6"), wanted);
+        assert_eq!(of_runtime("libamdhip64.so")[0], "libhiprtc.so");
+    }
 }

@@ -51,11 +51,13 @@ pub const CASES: &[Case] = &[
     binding::CASE,
     capacity::CASE,
     paths::DEVICE,
+    paths::BENEATH,
     paths::HOST,
     sharing::PROCESSES,
     sharing::CARDS,
     stranded::CASE,
     versions::CASE,
+    mask::TABLE,
     mask::CASE,
     compute::CASE,
 ];

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use super::{Bench, Case, Needs, Outcome, Rows, Trouble};
+use crate::bench::Probe;
 use crate::child::{End, Session, show};
+use crate::kernels::Code;
 use crate::paths::{self, Path};
-use crate::probe::{Status, Way};
+use crate::probe::{HSA, Status, Way};
 
 pub(super) const DEVICE: Case = Case {
     name: "paths",
@@ -14,6 +16,14 @@ pub(super) const DEVICE: Case = Case {
     needs: Needs::Cards(1),
     checks: &["granted under the quota", "given back", "refused over the quota", "counted"],
     run: device,
+};
+
+pub(super) const BENEATH: Case = Case {
+    name: "hsa-paths",
+    what: "the same of every way through HSA, for programs that do not use HIP",
+    needs: Needs::Cards(1),
+    checks: &["granted under the quota", "given back", "refused over the quota", "counted"],
+    run: beneath,
 };
 
 pub(super) const HOST: Case = Case {
@@ -27,12 +37,55 @@ pub(super) const HOST: Case = Case {
 /// Tried by every way to the entry points.
 const BY_EVERY_WAY: [&str; 3] = ["hipMalloc", "hipMallocAsync", "hipMemCreate"];
 
+/// What HIP and HSA differ in.
+struct Layer {
+    /// What is opened instead of the runtime.
+    library: Option<&'static str>,
+    /// Makes a process ready.
+    start: &'static [&'static str],
+    /// Makes it ready under the library.
+    start_held: &'static [&'static str],
+    /// Takes a little.
+    little: &'static str,
+    /// Says what is free, and under which name.
+    free: (&'static str, &'static str),
+    /// What a refusal looks like.
+    refusal: Status,
+}
+
+const HIP_LAYER: Layer = Layer {
+    library: None,
+    start: &["hipInit,0", "hipSetDevice,0"],
+    start_held: &["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"],
+    little: "hipMalloc,4K",
+    free: ("hipMemGetInfo", "free"),
+    refusal: Status::OUT_OF_MEMORY,
+};
+
+const HSA_LAYER: Layer = Layer {
+    library: Some(HSA),
+    start: &["hsa_init"],
+    start_held: &["hsa_init"],
+    little: "hsa_amd_memory_pool_allocate,4K",
+    // HSA_AMD_AGENT_INFO_MEMORY_AVAIL
+    free: ("hsa_agent_get_info,40981", "total"),
+    refusal: Status::OUT_OF_RESOURCES,
+};
+
 fn device(bench: &Bench, rows: &mut Rows) -> Outcome {
-    for path in paths::device() {
-        for way in Way::ALL {
-            if way == Way::Default || BY_EVERY_WAY.contains(&path.name) {
+    each(bench, &HIP_LAYER, paths::device(), &Way::ALL, rows)
+}
+
+fn beneath(bench: &Bench, rows: &mut Rows) -> Outcome {
+    each(bench, &HSA_LAYER, paths::beneath(), &[Way::Default, Way::Handle], rows)
+}
+
+fn each(bench: &Bench, layer: &Layer, paths: Vec<Path>, ways: &[Way], rows: &mut Rows) -> Outcome {
+    for path in &chosen(bench, paths, rows) {
+        for &way in ways {
+            if way == Way::Default || layer.library.is_some() || BY_EVERY_WAY.contains(&path.name) {
                 let name = format!("{}, {}", path.name, way.word());
-                if let Err(Trouble(what)) = try_path(bench, &path, way, &name, rows) {
+                if let Err(Trouble(what)) = (Trial { bench, layer, path, way }).run(&name, rows) {
                     rows.fail(name, what);
                 }
             }
@@ -41,120 +94,188 @@ fn device(bench: &Bench, rows: &mut Rows) -> Outcome {
     Ok(())
 }
 
-fn plain(bench: &Bench, way: Way) -> Result<Session, Trouble> {
-    let mut session = bench.probe()?.way(way).start()?;
-    for command in ["hipInit,0", "hipSetDevice,0"] {
-        session.must(command)?;
+/// Those that `--path` names, if it names any.
+fn chosen(bench: &Bench, mut paths: Vec<Path>, rows: &mut Rows) -> Vec<Path> {
+    paths.retain(|path| bench.chosen.is_empty() || bench.chosen.iter().any(|name| name == path.name));
+    if paths.is_empty() {
+        rows.skip("all ways", "--path names none of them");
     }
-    Ok(session)
+    paths
 }
 
-/// What a path answers without the library to a request that is over the quota: a failure there says nothing about the quota. `Some`: it fails.
-fn fails_without(bench: &Bench, path: &Path, way: Way) -> Option<String> {
-    match plain(bench, way).and_then(|mut session| session.all(&path.make(bench.quota * 2))) {
-        Ok(None) => None,
-        Ok(Some((call, status))) => Some(format!("without the library {call} answers {}", show(status))),
-        Err(Trouble(what)) => Some(format!("without the library: {what}")),
-    }
+/// One path, by one way.
+struct Trial<'a> {
+    bench: &'a Bench,
+    layer: &'a Layer,
+    path: &'a Path,
+    way: Way,
 }
 
-/// What the runtime itself keeps of so many MiB that were given back, by its own account. An error: it cannot give them back.
-fn kept_without(bench: &Bench, path: &Path, way: Way, mebibytes: u64) -> Result<u64, String> {
-    let kept = || {
-        let mut session = plain(bench, way)?;
-        let before = free(&mut session)?;
-        for commands in [path.make(mebibytes), path.undo()] {
-            if let Some((call, status)) = session.all(&commands)? {
-                return Err(Trouble(format!("{call} answers {}", show(status))));
+impl Trial<'_> {
+    fn probe(&self) -> Result<Probe<'_>, Trouble> {
+        let probe = self.bench.probe()?.way(self.way);
+        Ok(if let Some(library) = self.layer.library { probe.opens(library) } else { probe })
+    }
+
+    fn plain(&self) -> Result<Session, Trouble> {
+        self.probe()?.after(self.layer.start)
+    }
+
+    fn make(&self, mebibytes: u64) -> Result<Vec<String>, String> {
+        make(self.bench, self.path, mebibytes)
+    }
+
+    fn free(&self, session: &mut Session) -> Result<u64, Trouble> {
+        let (query, key) = self.layer.free;
+        Ok(session.must(query)?.number(key))
+    }
+
+    /// What is free once it is `wanted`, or after a while: some releases give memory back on a thread of their own, and pools keep it.
+    fn settled(&self, session: &mut Session, wanted: u64) -> Result<u64, Trouble> {
+        for _ in 0..6 {
+            if self.free(session)? >= wanted {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.free(session)
+    }
+
+    /// What a path answers without the library to a request that is over the quota: a failure there says nothing about the quota. `Some`: it fails.
+    fn fails_without(&self, over: &[String]) -> Option<String> {
+        match self.plain().and_then(|mut session| session.all(over)) {
+            Ok(None) => None,
+            Ok(Some((call, status))) => Some(format!("without the library {call} answers {}", show(status))),
+            Err(Trouble(what)) => Some(format!("without the library: {what}")),
+        }
+    }
+
+    /// What the runtime itself keeps of so many MiB that were given back, by its own account. An error: it cannot give them back.
+    fn kept_without(&self, under: &[String]) -> Result<u64, String> {
+        let kept = || {
+            let mut session = self.plain()?;
+            let before = self.free(&mut session)?;
+            for commands in [under, &self.path.undo()] {
+                if let Some((call, status)) = session.all(commands)? {
+                    return Err(Trouble(format!("{call} answers {}", show(status))));
+                }
+            }
+            let after = self.settled(&mut session, before)?;
+            Ok(before.saturating_sub(after))
+        };
+        kept().map_err(|Trouble(what)| format!("without the library: {what}"))
+    }
+
+    fn run(&self, name: &str, rows: &mut Rows) -> Outcome {
+        let (quota, under, over) = (self.bench.quota, self.bench.quota * 5 / 8, self.bench.quota * 2);
+        let (take, too_much) = match (self.make(under), self.make(over)) {
+            (Ok(take), Ok(too_much)) => (take, too_much),
+            (Err(why), _) | (_, Err(why)) => {
+                rows.skip(name, why);
+                return Ok(());
+            }
+        };
+        if let Some(reason) = self.fails_without(&too_much) {
+            rows.skip(name, reason);
+            return Ok(());
+        }
+        let mut session = self.probe()?.shim(&self.bench.ledger(), quota).after(self.layer.start_held)?;
+        if let Some((call, status)) = session.all(&take)? {
+            rows.fail(format!("{name}: granted under the quota"), format!("{call} answers {}", show(status)));
+            return Ok(());
+        }
+        rows.judge(true, format!("{name}: granted under the quota"), format!("{under} of {quota} MiB"));
+        let check = format!("{name}: given back");
+        match self.kept_without(&take) {
+            Err(reason) => rows.skip(check, reason),
+            Ok(kept) => match self.give_back_and_take_again(&mut session, &take, under)? {
+                None => rows.judge(true, check, format!("{under} MiB once more")),
+                Some(_) if kept >= under << 19 => {
+                    rows.skip(check, format!("without the library too {kept} bytes of {under} MiB are kept by the runtime"));
+                }
+                Some(wrong) => rows.fail(check, wrong),
+            },
+        }
+        self.over(session, &too_much, name, rows)
+    }
+
+    /// Gives it back and takes as much once more. `Some`: what went wrong.
+    fn give_back_and_take_again(&self, session: &mut Session, take: &[String], mebibytes: u64) -> Result<Option<String>, Trouble> {
+        let undo = self.path.undo();
+        if let Some((call, status)) = session.all(&undo)? {
+            return Ok(Some(format!("{call} answers {}", show(status))));
+        }
+        self.settled(session, mebibytes << 20)?;
+        for commands in [take, &undo] {
+            if let Some((call, status)) = session.all(commands)? {
+                return Ok(Some(format!("the second time {call} answers {}", show(status))));
             }
         }
-        let after = settled(&mut session, before)?;
-        Ok(before.saturating_sub(after))
-    };
-    kept().map_err(|Trouble(what)| format!("without the library: {what}"))
-}
+        Ok(None)
+    }
 
-fn free(session: &mut Session) -> Result<u64, Trouble> {
-    Ok(session.must("hipMemGetInfo")?.numbers.get("free").copied().unwrap_or(0))
-}
-
-/// What is free once it is `wanted`, or after a while: some releases give memory back on a thread of their own, and pools keep it.
-fn settled(session: &mut Session, wanted: u64) -> Result<u64, Trouble> {
-    for _ in 0..6 {
-        if free(session)? >= wanted {
-            break;
+    /// A request that is over the quota: refused with the status that refusals have, counted as the library's own, and survived.
+    fn over(&self, mut session: Session, too_much: &[String], name: &str, rows: &mut Rows) -> Outcome {
+        let (quota, over) = (self.bench.quota, self.bench.quota * 2);
+        let failed = session.all(too_much)?;
+        let refused = failed.as_ref().is_some_and(|(_, status)| *status == self.layer.refusal);
+        let shown = failed.as_ref().map_or_else(|| "was granted".to_owned(), |(call, status)| format!("{call} answers {}", show(*status)));
+        rows.judge(refused, format!("{name}: refused over the quota"), format!("{over} of {quota} MiB: {shown}"));
+        let lives = session.ask(self.layer.little).is_ok_and(|answer| answer.status == Status::Code(0));
+        let ended = session.close();
+        rows.judge(lives && ended.end == End::Exit(0), format!("{name}: lives on"), ended.end.to_string());
+        if let (true, Some((call, _))) = (refused, failed) {
+            let counter = ended.counters.of(&call);
+            let own = counter.refused >= 1 && counter.failed == 0 && counter.calls >= counter.refused;
+            let shown = format!("{call}: {} calls, {} refused, {} failed in the driver", counter.calls, counter.refused, counter.failed);
+            rows.judge(own, format!("{name}: counted, and refused by the library"), shown);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
     }
-    free(session)
 }
 
-fn try_path(bench: &Bench, path: &Path, way: Way, name: &str, rows: &mut Rows) -> Outcome {
-    if let Some(reason) = fails_without(bench, path, way) {
-        rows.skip(name, reason);
-        return Ok(());
-    }
-    let mut session = bench.probe()?.way(way).shim(&bench.ledger(), bench.quota).ready()?;
-    let under = bench.quota * 5 / 8;
-    if let Some((call, status)) = session.all(&path.make(under))? {
-        rows.fail(format!("{name}: granted under the quota"), format!("{call} answers {}", show(status)));
-        return Ok(());
-    }
-    rows.judge(true, format!("{name}: granted under the quota"), format!("{under} of {} MiB", bench.quota));
-    let check = format!("{name}: given back");
-    match kept_without(bench, path, way, under) {
-        Err(reason) => rows.skip(check, reason),
-        Ok(kept) => match give_back_and_take_again(&mut session, path, under)? {
-            None => rows.judge(true, check, format!("{under} MiB once more")),
-            Some(_) if kept >= under << 19 => {
-                rows.skip(check, format!("without the library too {kept} bytes of {under} MiB are kept by the runtime"));
-            }
-            Some(wrong) => rows.fail(check, wrong),
-        },
-    }
+fn make(bench: &Bench, path: &Path, mebibytes: u64) -> Result<Vec<String>, String> {
+    path.make(mebibytes, |bytes| bench.code(Code::Module(bytes)).map(|file| file.display().to_string()))
+}
 
-    let over = session.all(&path.make(bench.quota * 2))?;
-    let refused = over.as_ref().is_some_and(|(_, status)| *status == Status::OUT_OF_MEMORY);
-    let shown = over.as_ref().map_or_else(|| "was granted".to_owned(), |(call, status)| format!("{call} answers {}", show(*status)));
-    rows.judge(refused, format!("{name}: refused over the quota"), format!("{} of {} MiB: {shown}", bench.quota * 2, bench.quota));
-    let lives = session.ask("hipMalloc,4K").is_ok_and(|answer| answer.status == Status::Code(0));
-    let ended = session.close();
-    rows.judge(lives && ended.end == End::Exit(0), format!("{name}: lives on"), ended.end.to_string());
-    if let (true, Some((call, _))) = (refused, over) {
-        let counter = ended.counters.of(&call);
-        let own = counter.refused >= 1 && counter.failed == 0 && counter.calls >= counter.refused;
-        let shown = format!("{call}: {} calls, {} refused, {} failed in the driver", counter.calls, counter.refused, counter.failed);
-        rows.judge(own, format!("{name}: counted, and refused by the library"), shown);
+fn host(bench: &Bench, rows: &mut Rows) -> Outcome {
+    for path in &chosen(bench, paths::host(), rows) {
+        let trial = Trial { bench, layer: &HIP_LAYER, path, way: Way::Default };
+        match takes_of_the_card(&trial) {
+            Err(reason) => rows.skip(path.name, reason),
+            Ok(true) => trial.run(&format!("{}, which takes the card's memory on this release", path.name), rows)?,
+            Ok(false) => granted(&trial, rows)?,
+        }
     }
     Ok(())
 }
 
-/// Gives it back and takes as much once more. `Some`: what went wrong.
-fn give_back_and_take_again(session: &mut Session, path: &Path, mebibytes: u64) -> Result<Option<String>, Trouble> {
-    if let Some((call, status)) = session.all(&path.undo())? {
-        return Ok(Some(format!("{call} answers {}", show(status))));
-    }
-    settled(session, mebibytes << 20)?;
-    for commands in [path.make(mebibytes), path.undo()] {
+/// Whether the runtime, without the library, takes it of the card by its own account: 5.x does so for `hipHostAlloc`. An error: it takes none at all.
+fn takes_of_the_card(trial: &Trial) -> Result<bool, String> {
+    let half = trial.bench.quota / 2;
+    let commands = trial.make(half)?;
+    let taken = || {
+        let mut session = trial.plain()?;
+        let before = trial.free(&mut session)?;
         if let Some((call, status)) = session.all(&commands)? {
-            return Ok(Some(format!("the second time {call} answers {}", show(status))));
+            return Err(Trouble(format!("{call} answers {}", show(status))));
         }
-    }
-    Ok(None)
+        Ok(before.saturating_sub(trial.free(&mut session)?))
+    };
+    taken().map(|bytes| bytes >= half << 19).map_err(|Trouble(what)| format!("without the library: {what}"))
 }
 
-fn host(bench: &Bench, rows: &mut Rows) -> Outcome {
-    for path in paths::host() {
-        let mut session = bench.probe()?.shim(&bench.ledger(), bench.quota).ready()?;
-        let before = free(&mut session)?;
-        let answer = session.all(&path.make(bench.quota * 2))?;
-        let shown = answer.map(|(call, status)| format!("{call} answers {}", show(status)));
-        let granted = shown.is_none();
-        rows.judge(granted, format!("{}: granted", path.name), shown.unwrap_or_else(|| format!("{} of {} MiB", bench.quota * 2, bench.quota)));
-        if granted {
-            let after = free(&mut session)?;
-            rows.judge(before == after, format!("{}: charges nothing", path.name), format!("{before} bytes free before, {after} after"));
-        }
+fn granted(trial: &Trial, rows: &mut Rows) -> Outcome {
+    let (quota, name) = (trial.bench.quota, trial.path.name);
+    let mut session = trial.bench.probe()?.shim(&trial.bench.ledger(), quota).ready()?;
+    let before = trial.free(&mut session)?;
+    let answer = session.all(&trial.make(quota * 2).map_err(Trouble)?)?;
+    let shown = answer.map(|(call, status)| format!("{call} answers {}", show(status)));
+    let granted = shown.is_none();
+    rows.judge(granted, format!("{name}: granted"), shown.unwrap_or_else(|| format!("{} of {quota} MiB", quota * 2)));
+    if granted {
+        let after = trial.free(&mut session)?;
+        rows.judge(before == after, format!("{name}: charges nothing"), format!("{before} bytes free before, {after} after"));
     }
     Ok(())
 }

@@ -3,11 +3,13 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::call::{call6, number, ptr};
 use super::library::Library;
-use super::{Answer, Status};
+use super::{Answer, Status, module};
 
+/// What a call may have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Pointer,
     Async,
     Host,
@@ -22,12 +24,15 @@ enum Kind {
     Node,
     Executable,
     Stream,
+    Module,
+    Library,
 }
 
+/// One of them.
 #[derive(Debug, Clone, Copy)]
-struct Object {
+pub(super) struct Object {
     kind: Kind,
-    value: usize,
+    pub(super) value: usize,
     size: usize,
 }
 
@@ -101,18 +106,18 @@ impl<'a> State<'a> {
         Self { library, objects: Vec::new(), answer: Answer::new("", Status::Unused) }
     }
 
-    fn say(&mut self, key: &str, value: usize) {
+    pub(super) fn say(&mut self, key: &str, value: usize) {
         self.answer.numbers.insert(key.to_owned(), value as u64);
     }
 
-    fn keep(&mut self, status: c_int, kind: Kind, value: usize, size: usize) -> Option<c_int> {
+    pub(super) fn keep(&mut self, status: c_int, kind: Kind, value: usize, size: usize) -> Option<c_int> {
         if status == 0 {
             self.objects.push(Object { kind, value, size });
         }
         Some(status)
     }
 
-    fn newest(&self, kind: Kind) -> Option<Object> {
+    pub(super) fn newest(&self, kind: Kind) -> Option<Object> {
         self.objects.iter().rev().find(|object| object.kind == kind).copied()
     }
 
@@ -161,32 +166,6 @@ impl<'a> State<'a> {
     }
 }
 
-fn ptr<T>(place: &mut T) -> usize {
-    std::ptr::from_mut(place) as usize
-}
-
-/// Calls a function whose arguments are integers and pointers, six at most: those that it does not have it does not look at.
-fn call6(function: usize, arguments: [usize; 6]) -> c_int {
-    let [first, second, third, fourth, fifth, sixth] = arguments;
-    // SAFETY: an entry point of the runtime; each caller below gives what the headers declare, and places that live through the call.
-    unsafe {
-        let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_int = std::mem::transmute(function);
-        function(first, second, third, fourth, fifth, sixth)
-    }
-}
-
-/// A number with K, M or G.
-fn number(arguments: &[&str], index: usize, fallback: usize) -> usize {
-    let Some(text) = arguments.get(index).filter(|text| !text.is_empty()) else { return fallback };
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K') => (&text[..text.len() - 1], 10),
-        Some(b'M') => (&text[..text.len() - 1], 20),
-        Some(b'G') => (&text[..text.len() - 1], 30),
-        _ => (*text, 0),
-    };
-    digits.parse::<usize>().map_or(fallback, |value| value << shift)
-}
-
 /// Rows of 64 KiB, or one of what is less.
 fn rows(size: usize) -> (usize, usize) {
     let width = size.clamp(1, 65536);
@@ -218,7 +197,7 @@ fn dispatch(state: &mut State, name: &str, function: usize, arguments: &[&str]) 
             let status = call6(function, [ptr(&mut pointer), size, flags, 0, 0, 0]);
             state.keep(status, Kind::Pointer, pointer, size)
         }
-        "hipHostMalloc" | "hipMallocHost" | "hipMemAllocHost" => {
+        "hipHostMalloc" | "hipHostAlloc" | "hipMallocHost" | "hipMemAllocHost" => {
             let (mut pointer, size) = (0, number(arguments, 0, 1 << 20));
             let status = call6(function, [ptr(&mut pointer), size, 0, 0, 0, 0]);
             state.keep(status, Kind::Host, pointer, size)
@@ -272,6 +251,11 @@ fn dispatch(state: &mut State, name: &str, function: usize, arguments: &[&str]) 
             let status = call6(function, [place.value, handle.size, 0, handle.value, 0, 0]);
             state.keep(status, Kind::Mapped, place.value, handle.size)
         }
+        "hipMemRetainAllocationHandle" => {
+            let (mapped, mut handle) = (state.newest(Kind::Mapped)?, 0);
+            let status = call6(function, [ptr(&mut handle), mapped.value, 0, 0, 0, 0]);
+            state.keep(status, Kind::Handle, handle, mapped.size)
+        }
         "hipMemPoolCreate" => {
             let (mut pool, mut properties) = (0, state.pool_properties());
             let status = call6(function, [ptr(&mut pool), ptr(&mut properties), 0, 0, 0, 0]);
@@ -322,9 +306,10 @@ fn dispatch(state: &mut State, name: &str, function: usize, arguments: &[&str]) 
             state.say("value", usize::try_from(version).unwrap_or(0));
             Some(0)
         }
-        "hipInit" | "hipSetDevice" | "hipDeviceGraphMemTrim" | "hipDeviceSynchronize" => {
-            Some(call6(function, [number(arguments, 0, 0), 0, 0, 0, 0, 0]))
+        "hipInit" | "hipSetDevice" | "hipDeviceGraphMemTrim" | "hipDeviceSynchronize" | "hipDeviceSetLimit" => {
+            Some(call6(function, [number(arguments, 0, 0), number(arguments, 1, 0), 0, 0, 0, 0]))
         }
+        _ if name.starts_with("hipModule") || name.starts_with("hipLibrary") => module::call(state, name, function, arguments),
         _ => give_back(state, name, function, arguments),
     }
 }
@@ -404,12 +389,19 @@ fn graph(state: &mut State, name: &str, function: usize, arguments: &[&str]) -> 
             }
             Some(status)
         }
-        "hipGraphInstantiate" => {
+        "hipGraphInstantiate" | "hipGraphInstantiateWithFlags" => {
             let graph = state.newest(Kind::Graph)?;
             let status = call6(function, [ptr(&mut made), graph.value, 0, 0, 0, 0]);
             state.keep(status, Kind::Executable, made, 0)
         }
-        "hipGraphLaunch" => Some(call6(function, [state.newest(Kind::Executable)?.value, state.stream(), 0, 0, 0, 0])),
+        "hipGraphInstantiateWithParams" => {
+            let graph = state.newest(Kind::Graph)?;
+            // Error node, flags, result, stream to upload on.
+            let mut params = [0, 0, 0, state.stream()];
+            let status = call6(function, [ptr(&mut made), graph.value, ptr(&mut params), 0, 0, 0]);
+            state.keep(status, Kind::Executable, made, 0)
+        }
+        "hipGraphLaunch" | "hipGraphLaunch_spt" => Some(call6(function, [state.newest(Kind::Executable)?.value, state.stream(), 0, 0, 0, 0])),
         _ => give_back(state, name, function, arguments),
     }
 }
@@ -435,7 +427,7 @@ enum After {
     Size,
 }
 
-const FREES: [(&str, Kind, After); 16] = [
+const FREES: [(&str, Kind, After); 18] = [
     ("hipFree", Kind::Pointer, After::Nothing),
     ("hipFreeAsync", Kind::Async, After::Stream),
     ("hipHostFree", Kind::Host, After::Nothing),
@@ -452,10 +444,12 @@ const FREES: [(&str, Kind, After); 16] = [
     ("hipGraphDestroy", Kind::Graph, After::Nothing),
     ("hipGraphExecDestroy", Kind::Executable, After::Nothing),
     ("hipStreamDestroy", Kind::Stream, After::Nothing),
+    ("hipModuleUnload", Kind::Module, After::Nothing),
+    ("hipLibraryUnload", Kind::Library, After::Nothing),
 ];
 
 /// Gives the newest object of its kind back; `hipFree,node` what a graph gave, `hipFree,async` what `hipMallocAsync` gave.
-fn give_back(state: &mut State, name: &str, function: usize, arguments: &[&str]) -> Option<c_int> {
+pub(super) fn give_back(state: &mut State, name: &str, function: usize, arguments: &[&str]) -> Option<c_int> {
     let &(_, kind, after) = FREES.iter().find(|(known, ..)| *known == name)?;
     let kind = match arguments.first() {
         Some(&"node") => Kind::Node,

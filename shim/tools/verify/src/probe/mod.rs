@@ -1,11 +1,15 @@
 //! The child: opens one runtime, takes commands from standard input, and answers each with one line of JSON.
 //!
-//! `name[,argument…]` calls the entry point of that name ([`hip`]); what a call makes is kept, and the next that needs such a thing takes the newest. Other
-//! commands: `mapped,TEXT` (objects whose path ends in TEXT), `owner,NAME` (the object that an entry point is in). Answers go to the pipe that was
-//! standard output; whatever a runtime prints there goes to standard error.
+//! `name[,argument…]` calls the entry point of that name ([`hip`], [`hsa`]); what a call makes is kept, and the next that needs such a thing takes the newest. Other
+//! commands: `mapped,TEXT` (objects whose path ends in TEXT), `owner,NAME` (the object that an entry point is in), and those of [`soak`]. Answers go to the pipe that
+//! was standard output; whatever a runtime prints there goes to standard error.
 
+mod call;
 mod hip;
+mod hsa;
 pub mod library;
+mod module;
+mod soak;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -47,6 +51,9 @@ pub const RUNTIME: &str = "VROCM_VERIFY_RUNTIME";
 /// [`Way::word`].
 pub const WAY: &str = "VROCM_VERIFY_WAY";
 
+/// The library of HSA, which the loader finds beside a runtime.
+pub const HSA: &str = "libhsa-runtime64.so.1";
+
 /// What a probe is to do.
 #[derive(Debug)]
 pub struct Order {
@@ -73,11 +80,15 @@ pub enum Status {
     Absent,
     /// It needs something that no command made.
     Unused,
+    /// It failed, for the reason that the word `why` is.
+    Failed,
 }
 
 impl Status {
     /// `hipErrorOutOfMemory`, as the library's own refusals look.
     pub const OUT_OF_MEMORY: Self = Self::Code(2);
+    /// `HSA_STATUS_ERROR_OUT_OF_RESOURCES`, as they look beneath.
+    pub const OUT_OF_RESOURCES: Self = Self::Code(0x1008);
 }
 
 /// One answer.
@@ -99,6 +110,16 @@ impl Answer {
     fn new(name: &str, status: Status) -> Self {
         Self { name: name.to_owned(), status, numbers: BTreeMap::new(), words: BTreeMap::new() }
     }
+
+    /// A number that it said, 0 if it said none.
+    pub fn number(&self, key: &str) -> u64 {
+        self.numbers.get(key).copied().unwrap_or(0)
+    }
+
+    /// A word that it said.
+    pub fn word(&self, key: &str) -> &str {
+        self.words.get(key).map_or("", String::as_str)
+    }
 }
 
 /// Runs as a probe until standard input ends. Exit status 3: the runtime cannot be opened.
@@ -111,9 +132,15 @@ pub fn run(order: &Order) -> ExitCode {
             return ExitCode::from(3);
         }
     };
-    let mut state = hip::State::new(&library);
+    let (mut hip, mut hsa, mut tenant) = (hip::State::new(&library), hsa::State::new(&library), None);
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let answer = obey(&line, &library, &mut state);
+        let mut parts = line.split(',');
+        let name = parts.next().unwrap_or_default();
+        let arguments: Vec<&str> = parts.collect();
+        let answer = about_the_process(&library, name, &arguments)
+            .or_else(|| soak::obey(&order.runtime, &mut tenant, name, &arguments))
+            .or_else(|| hsa::call(&mut hsa, name, &arguments))
+            .unwrap_or_else(|| hip::call(&mut hip, name, &arguments));
         let Ok(text) = serde_json::to_string(&answer) else { return ExitCode::from(4) };
         if writeln!(answers, "{text}").and_then(|()| answers.flush()).is_err() {
             return ExitCode::from(4);
@@ -122,27 +149,22 @@ pub fn run(order: &Order) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn obey(line: &str, library: &Library, state: &mut hip::State) -> Answer {
-    let mut parts = line.split(',');
-    let name = parts.next().unwrap_or_default();
-    let arguments: Vec<&str> = parts.collect();
-    match (name, arguments.first()) {
-        ("mapped", Some(end)) => {
+fn about_the_process(library: &Library, name: &str, arguments: &[&str]) -> Option<Answer> {
+    match (name, arguments) {
+        ("mapped", [end]) => {
             let found = library::mapped(end);
             let mut answer = Answer::new(name, Status::Code(0));
             answer.numbers.insert("count".into(), found.len() as u64);
             answer.words.insert("object".into(), found.join(" "));
-            answer
+            Some(answer)
         }
-        ("owner", Some(entry)) => match library.find(entry).and_then(library::owner) {
-            Some(object) => {
-                let mut answer = Answer::new(name, Status::Code(0));
-                answer.words.insert("object".into(), object);
-                answer
-            }
-            None => Answer::new(name, Status::Absent),
-        },
-        _ => hip::call(state, name, &arguments),
+        ("owner", [entry]) => {
+            let object = library.find(entry).and_then(library::owner);
+            let mut answer = Answer::new(name, if object.is_some() { Status::Code(0) } else { Status::Absent });
+            answer.words.extend(object.map(|object| ("object".into(), object)));
+            Some(answer)
+        }
+        _ => None,
     }
 }
 

@@ -37,7 +37,8 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn finish(mut command: Command) -> Outcome {
+/// Runs it to its end.
+pub fn finish(mut command: Command) -> Outcome {
     let output = command.arg("--json").output().expect("the program starts");
     let text = format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
