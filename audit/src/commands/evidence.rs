@@ -127,7 +127,9 @@ fn registry(image: &Elf, subject: &mut Subject) -> Result<()> {
 pub(super) fn weigh(runtimes: &[Runtime<'_>], families: &[Family], table: &ClassTable, findings: &mut Vec<Finding>) -> Result<()> {
     for runtime in runtimes {
         if let Some(build) = runtime.family.builds.iter().find(|build| Some(build.build_id) == runtime.build_id.as_deref()) {
-            if let (false, Some(reading)) = (runtime.family.ours, runtime.family.reading(build.build_id)?) {
+            if !runtime.family.ours
+                && let Some(reading) = runtime.family.reading(build.build_id)?
+            {
                 let hints = runtime.family.hints()?;
                 let known = Known { family: runtime.family, beneath: None, release: runtime.release, hints: hints.as_ref() };
                 evidence::audit::hold(&runtime.file, &reading, known, table, findings);
