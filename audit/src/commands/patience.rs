@@ -42,8 +42,11 @@ mod tests {
     fn what_takes_long_is_said_and_what_does_not_is_done_in_silence() {
         let after = |patience: Option<u64>, takes: u64| {
             let mut said = Vec::new();
-            let result = work(&mut said, patience.map(Duration::from_millis), || "still at it".into(), || sleep(Duration::from_millis(takes)));
-            assert_eq!(result, ());
+            let slow = || {
+                sleep(Duration::from_millis(takes));
+                7
+            };
+            assert_eq!(work(&mut said, patience.map(Duration::from_millis), || "still at it".into(), slow), 7);
             String::from_utf8(said).unwrap()
         };
         assert_eq!(after(Some(60_000), 1), "");
