@@ -53,17 +53,11 @@ pub(super) fn find(image: &Elf, names: &Names, thorough: bool) -> Result<Vec<(Ra
 fn sweep(image: &Elf, names: &Names, functions: &Functions, operands: Operands) -> Result<Vec<(Range, Candidate)>> {
     let mut found: BTreeMap<Range, Candidate> = BTreeMap::new();
     let mut count = 0;
-    // Of the many references hardly one is to an id: the low bits of the address tell most of them apart without a search.
-    let low_bits = |address: u64| (address & 0xfff) as usize;
-    let mut likely = [false; 0x1000];
-    for id in &names.ids {
-        likely[low_bits(id.address)] = true;
-    }
     let mut see = |reference: Reference| {
-        if !likely[low_bits(reference.to)] || count == MOST_REFERENCES {
-            return;
-        }
-        if let (Some(name), Some(range)) = (names.id_at(reference.to), functions.around(reference.at)) {
+        let Some(name) = names.id_at(reference.to) else { return };
+        if count < MOST_REFERENCES
+            && let Some(range) = functions.around(reference.at)
+        {
             count += 1;
             found.entry(range).or_default().add(name);
         }

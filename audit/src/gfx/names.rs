@@ -54,11 +54,21 @@ pub struct Names {
     pub build_id: Option<String>,
     /// More than was kept.
     pub crowded: bool,
+    /// Which low bits the addresses of ids have.
+    low_bits: Vec<bool>,
+}
+
+/// The bits of an address that tell most others from those of the few ids, without a search.
+fn low_bits(address: u64) -> usize {
+    (address & 0xfff) as usize
 }
 
 impl Names {
     /// The id that starts at an address.
     pub fn id_at(&self, address: u64) -> Option<Name> {
+        if self.low_bits.get(low_bits(address)) != Some(&true) {
+            return None;
+        }
         let position = self.ids.binary_search_by_key(&address, |id| id.address).ok()?;
         Some(self.ids[position].name)
     }
@@ -139,6 +149,8 @@ impl Names {
                 return;
             }
             self.ids.push(Id { address, name });
+            self.low_bits.resize(low_bits(u64::MAX) + 1, false);
+            self.low_bits[low_bits(address)] = true;
             if let Name::Target(Target { triple, .. }) = name {
                 if bounded {
                     self.words.insert(triple)
