@@ -145,6 +145,22 @@ fn every_kind_of_image_is_charged_and_an_unreadable_one_refused() {
     assert!(mock.card(0).highest_asked <= 100 * MIB);
 }
 
+/// A load that fails for a symbol has taken its memory, which only the executable's end gives back.
+#[test]
+fn a_load_that_fails_late_is_charged_until_its_executable_goes() {
+    let mock = Mock::new().knob("FAIL", "load_symbols:1");
+    let module = format!("load,{}", fixture("module.hsaco").display());
+    let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
+    assert_eq!(ask(&mut session, &module).status, Status::Code(0x1015));
+    let kept = held(&mock).unwrap_or(0);
+    assert!(kept >= 64 * MIB, "{kept}");
+    assert_eq!(kept, recorded(&mock));
+    assert_eq!(ask(&mut session, "pool_allocate,64M").status, OUT_OF_RESOURCES);
+    assert_eq!(held_after(&mut session, &mock, &["unload", "pool_allocate,64M"]), [0, 64]);
+    ends_well(session);
+    assert!(mock.card(0).highest_asked <= 100 * MIB);
+}
+
 /// By each way to open a code object, and by the one of HSA 1.0 that needs none opened.
 #[test]
 fn images_from_files_and_by_their_address_are_charged_as_well() {

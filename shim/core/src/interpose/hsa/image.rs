@@ -138,15 +138,21 @@ pub unsafe fn reader_destroy(call: &Call, real: ReaderDestroy, reader: u64) -> u
     passed(call, status)
 }
 
+/// What a load answers that was refused before it took memory: `HSA_STATUS_ERROR_` `INVALID_ARGUMENT`, `INVALID_AGENT`, `OUT_OF_RESOURCES`, `NOT_INITIALIZED`,
+/// `INCOMPATIBLE_ARGUMENTS`, `INVALID_EXECUTABLE`, `FROZEN_EXECUTABLE`, `INVALID_CODE_OBJECT_READER`.
+const NOTHING_TAKEN: [u32; 8] = [0x1001, 0x1004, super::OUT_OF_RESOURCES, 0x100B, 0x100D, 0x1011, 0x1012, 0x1021];
+
+/// After any other failure the memory stays with the executable until it ends: ROCr's loader reads symbols and relocations when the segments are there, and leaves
+/// those behind when it finds a fault (`loader/executable.cpp`).
 fn load(call: &Call, executable: u64, agent: u64, span: u64, run: impl FnOnce() -> u32) -> u32 {
     let Some(card) = cards::of_handle(call.runtime, agent).filter(|_| span != 0) else { return passed(call, run()) };
     let Some(held) = Held::reserve(call, card, span) else { return super::OUT_OF_RESOURCES };
     let status = run();
-    if status == OK {
+    if NOTHING_TAKEN.contains(&status) {
+        held.cancel();
+    } else {
         let key = keys::executable(executable, held.card());
         held.add(key, kind::IMAGE);
-    } else {
-        held.cancel();
     }
     passed(call, status)
 }
