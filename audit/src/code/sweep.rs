@@ -1,9 +1,9 @@
-//! The loaded bytes of a file, in chunks through one buffer: a pass over 27 MB keeps 128 KiB in memory.
+//! The loaded bytes of a file, in chunks through one buffer: a pass over 27 MB keeps 64 KiB in memory.
 
 use crate::elf::{Elf, Result, Segment, segment_type};
 
-/// Bytes handed out at once.
-const CHUNK: usize = 1 << 17;
+/// Bytes handed out at once: few enough that the allocator has them at hand and a processor's cache holds them.
+const CHUNK: usize = 1 << 16;
 /// Bytes of context before and after the part of a chunk that belongs to it. No pattern looked for is longer.
 pub const CONTEXT: usize = 128;
 
@@ -25,7 +25,7 @@ pub struct Chunk<'a> {
 /// Segments that together take more bytes than twice the file's size overlap on purpose: an error, so that no file is read for ever.
 pub fn segments(image: &Elf, wanted: impl Fn(&Segment) -> bool, mut see: impl FnMut(Chunk<'_>)) -> Result<()> {
     let loads = bounded(image, wanted)?;
-    let mut buffer = Vec::new();
+    let mut buffer = Vec::with_capacity(CHUNK + 2 * CONTEXT);
     for segment in loads {
         let mut done = 0_u64;
         while done < segment.file_size {
