@@ -204,9 +204,9 @@ fn a_reader_in_the_place_of_another_is_charged_with_its_own() {
     ends_well(session);
 }
 
-/// Readers come and go; what was noted of them goes as well, or no room would be left for the next one's.
+/// Readers come and go at other addresses each time, and the next one is still charged: notes find room.
 #[test]
-fn two_hundred_thousand_readers_leave_nothing_behind() {
+fn two_hundred_thousand_readers_do_not_keep_the_next_from_being_charged() {
     let mock = Mock::new();
     let module = format!("load,{}", fixture("module.hsaco").display());
     let mut session = Driver::hsa(&mock).shim(&mock, 100).start();
