@@ -166,6 +166,9 @@ impl Bench {
     }
 }
 
+/// What lets a process use the first card.
+pub const READY: [&str; 4] = ["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"];
+
 /// A probe that is being prepared.
 pub struct Probe<'a> {
     bench: &'a Bench,
@@ -239,7 +242,7 @@ impl Probe<'_> {
 
     /// Starts it and lets it use the first card.
     pub fn ready(self) -> Result<Session, Trouble> {
-        self.after(&["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"])
+        self.after(&READY)
     }
 
     /// Starts it and gives it these commands, each of which has to succeed.

@@ -40,7 +40,7 @@ const HSA_QUERIES: [(&str, &str); 4] = [
     ("hsa_region_get_info,4", "largest allocation"),
 ];
 /// `HSA_AMD_AGENT_INFO_MEMORY_AVAIL`
-const HSA_FREE: &str = "hsa_agent_get_info,40981";
+pub(super) const HSA_FREE: &str = "hsa_agent_get_info,40981";
 
 fn run(bench: &Bench, rows: &mut Rows) -> Outcome {
     for way in Way::ALL {

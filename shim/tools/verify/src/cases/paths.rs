@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use super::capacity::HSA_FREE;
 use super::{Bench, Case, Needs, Outcome, Rows, Trouble};
-use crate::bench::Probe;
+use crate::bench::{Probe, READY};
 use crate::child::{End, Session, show};
 use crate::kernels::Code;
 use crate::paths::{self, Path};
@@ -56,7 +57,7 @@ struct Layer {
 const HIP_LAYER: Layer = Layer {
     library: None,
     start: &["hipInit,0", "hipSetDevice,0"],
-    start_held: &["hipInit,0", "hipSetDevice,0", "hipMalloc,4K", "hipFree"],
+    start_held: &READY,
     little: "hipMalloc,4K",
     free: ("hipMemGetInfo", "free"),
     refusal: Status::OUT_OF_MEMORY,
@@ -67,8 +68,7 @@ const HSA_LAYER: Layer = Layer {
     start: &["hsa_init"],
     start_held: &["hsa_init"],
     little: "hsa_amd_memory_pool_allocate,4K",
-    // HSA_AMD_AGENT_INFO_MEMORY_AVAIL
-    free: ("hsa_agent_get_info,40981", "total"),
+    free: (HSA_FREE, "total"),
     refusal: Status::OUT_OF_RESOURCES,
 };
 
