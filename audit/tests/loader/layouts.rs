@@ -216,6 +216,19 @@ pub fn agree(said: &Said, objects: &[loader::Object], failures: &[loader::Failur
     mine == found && missing == failures.iter().map(|failure| failure.name.clone()).collect()
 }
 
+/// The answer for the request's CPU, the one for any, and how the loader did otherwise; no difference where the first is unknown.
+pub fn compare(said: &Said, request: Request) -> (loader::Resolution, loader::Resolution, Option<String>) {
+    let known = loader::resolve(&request).expect("a program");
+    let open = loader::resolve(&Request { cpu: None, ..request }).expect("a program");
+    let in_the_set = agree(said, &open.objects, &open.failures) || open.alternatives.iter().any(|other| agree(said, &other.objects, &other.failures));
+    let differs = known.unknowns.is_empty() && !(in_the_set && agree(said, &known.objects, &known.failures));
+    let difference = differs.then(|| {
+        let mine: Vec<_> = known.objects.iter().map(|object| (&object.name, &object.path, &object.rule)).collect();
+        format!("(in the set: {in_the_set})\n  the loader {said:?}\n  here {mine:?}\n  {:?}", known.failures)
+    });
+    (known, open, difference)
+}
+
 #[test]
 fn random_layouts() {
     let Some(cpu) = this_cpu() else {
@@ -275,24 +288,12 @@ fn random_layouts() {
                 cpu: Some(cpu),
                 ..Request::from_this_process()
             };
-            let known = loader::resolve(&request).expect("a program");
-            let open = loader::resolve(&Request { cpu: None, ..request }).expect("a program");
+            let (known, open, difference) = compare(&said, request);
             several += usize::from(!open.alternatives.is_empty());
             stopped += usize::from(said.stopped);
             loaded += said.objects.len();
-            if !known.unknowns.is_empty() {
-                unknown += 1;
-                continue;
-            }
-            let in_the_set =
-                agree(&said, &open.objects, &open.failures) || open.alternatives.iter().any(|other| agree(&said, &other.objects, &other.failures));
-            if !agree(&said, &known.objects, &known.failures) || !in_the_set {
-                let mine: Vec<_> = known.objects.iter().map(|object| (&object.name, &object.path, &object.rule)).collect();
-                wrong.push(format!(
-                    "glibc {version}, seed {case}, {environment:?} (in the set: {in_the_set})\n  the loader {said:?}\n  here {mine:?}\n  {:?}",
-                    known.failures
-                ));
-            }
+            unknown += u64::from(!known.unknowns.is_empty());
+            wrong.extend(difference.map(|how| format!("glibc {version}, seed {case}, {environment:?} {how}")));
         }
         println!(
             "glibc {version}: {layouts} layouts from seed {seed}: {loaded} objects, {stopped} stopped the loader, {several} depend on the CPU, {unknown} unknown"
