@@ -1,6 +1,8 @@
 /* A stand-in for libamdhip64 without any HSA beneath: what it hands out is memory of the host, counted by it alone. `hipDeviceGetLimit(1)` answers how many that
  * are, so that a test can compare them with what the shim has charged. Memory that is mapped outlives its handle; memory of graphs is taken with the node.
  * `STANDIN_VERSION` is what it says its version is. */
+#include "hip.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,23 +20,6 @@ struct block {
 };
 struct graph {
     int nothing;
-};
-struct extent {
-    size_t width, height, depth;
-};
-struct pitched {
-    void *pointer;
-    size_t pitch, xsize, ysize;
-};
-struct array_desc {
-    size_t width, height;
-    int format;
-    unsigned channels;
-};
-struct array3d_desc {
-    size_t width, height, depth;
-    int format;
-    unsigned channels, flags;
 };
 struct mapping {
     struct mapping *next;
@@ -204,21 +189,16 @@ EXPORT int hipMemRetainAllocationHandle(void **out, void *address) {
 }
 
 EXPORT int hipGraphCreate(void **out, unsigned flags) { return (void)flags, *out = calloc(1, sizeof(struct graph)), SUCCESS; }
-static int add_alloc_node(void **node, void *graph, char *parameters) {
-    size_t bytes;
-    memcpy(&bytes, parameters + 104, sizeof bytes);
-    int status = make(node, bytes, graph);
-    if (!status) memcpy(parameters + 112, node, sizeof *node);
+static int add_alloc_node(void **node, void *graph, struct alloc_params *params) {
+    int status = make(node, params->bytes, graph);
+    if (!status) params->pointer = *node;
     return status;
 }
-EXPORT int hipGraphAddMemAllocNode(void **node, void *graph, void *const *dependencies, size_t count, char *parameters) {
-    return (void)dependencies, (void)count, add_alloc_node(node, graph, parameters);
+EXPORT int hipGraphAddMemAllocNode(void **node, void *graph, void *const *dependencies, size_t count, struct alloc_params *params) {
+    return (void)dependencies, (void)count, add_alloc_node(node, graph, params);
 }
-EXPORT int hipGraphAddNode(void **node, void *graph, void *const *dependencies, size_t count, char *parameters) {
-    int type;
-    (void)dependencies, (void)count;
-    memcpy(&type, parameters, sizeof type);
-    return type == 10 ? add_alloc_node(node, graph, parameters + 16) : INVALID;
+EXPORT int hipGraphAddNode(void **node, void *graph, void *const *dependencies, size_t count, struct node_params *params) {
+    return (void)dependencies, (void)count, params->type == 10 ? add_alloc_node(node, graph, &params->alloc) : INVALID;
 }
 EXPORT int hipGraphGetNodes(void *graph, void **nodes, size_t *count) {
     size_t room = nodes ? *count : 0, found = 0;

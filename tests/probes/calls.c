@@ -1,6 +1,7 @@
-/* One row for each entry point of HIP that takes, gives back or reports memory, and what is needed to call it. Types are written out here: one program
+/* One row for each entry point of HIP that takes, gives back or reports memory, and what is needed to call it. Types are written out (hip.h): one program
  * serves all versions, and layouts that differ are chosen by the version that the runtime reports. */
 #include "driver.h"
+#include "hip.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,54 +15,6 @@
 typedef int (*function_t)();
 #define CALL(...) ((function_t)function)(__VA_ARGS__)
 
-struct extent {
-    size_t width, height, depth;
-};
-struct pitched {
-    void *pointer;
-    size_t pitch, xsize, ysize;
-};
-struct channel_desc {
-    int x, y, z, w, kind;
-};
-struct array_desc {
-    size_t width, height;
-    int format;
-    unsigned channels;
-};
-struct array3d_desc {
-    size_t width, height, depth;
-    int format;
-    unsigned channels, flags;
-};
-struct location {
-    int type, id;
-};
-struct pool_props { /* 88 bytes */
-    int type, handle_types;
-    struct location location;
-    void *security;
-    size_t max_size;
-    unsigned char reserved[56];
-};
-struct access {
-    struct location location;
-    int flags;
-};
-struct alloc_params { /* 120 bytes */
-    struct pool_props props;
-    const struct access *access;
-    size_t access_count, bytes;
-    void *pointer;
-};
-struct node_params { /* 256 bytes */
-    int type, reserved[3];
-    union {
-        struct alloc_params alloc;
-        void *free_pointer;
-        char rest[240];
-    };
-};
 struct ipc_handle {
     char bytes[64];
 };

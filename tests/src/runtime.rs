@@ -183,7 +183,8 @@ impl Runtime {
         static BUILDING: Mutex<()> = Mutex::new(());
         // The folder outlives a change of the driver's sources.
         let mut sources = DefaultHasher::new();
-        [include_str!("../probes/driver.c"), include_str!("../probes/driver.h"), include_str!("../probes/calls.c")].hash(&mut sources);
+        [include_str!("../probes/driver.c"), include_str!("../probes/driver.h"), include_str!("../probes/hip.h"), include_str!("../probes/calls.c")]
+            .hash(&mut sources);
         let program = self.folder.join(format!("driver-linked-{:016x}", sources.finish()));
         let _one_at_a_time = BUILDING.lock();
         if program.exists() {
