@@ -482,3 +482,30 @@ fn kind(machine: u16, number: u32) -> RelocationKind {
         _ => RelocationKind::Other(number),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Sleb;
+
+    #[test]
+    fn numbers_of_every_length() {
+        let read = |bytes: &[u8]| Sleb { bytes }.next();
+        let long = |continued: usize, last: u8| [vec![0x80; continued], vec![last]].concat();
+        for (bytes, value) in [
+            (vec![0x3f], Some(63)),
+            (vec![0x40], Some(-64)),
+            (vec![0x7f], Some(-1)),
+            (vec![0xc0, 0x00], Some(64)),
+            (vec![0xff, 0x7e], Some(-129)),
+            ([vec![0xff; 9], vec![0x00]].concat(), Some(i64::MAX)),
+            (long(9, 0x7f), Some(i64::MIN)),
+            // More bytes than a number needs add nothing, and end somewhere.
+            (long(10, 0), Some(0)),
+            (long(11, 0), None),
+            (vec![0x80], None),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(read(&bytes), value, "{bytes:x?}");
+        }
+    }
+}

@@ -179,3 +179,41 @@ pub(super) fn locate(loads: &[Segment], address: u64) -> Option<(u64, u64)> {
     let after = loads.partition_point(|segment| segment.address <= address);
     loads.get(after.checked_sub(1)?)?.file_bytes_from(address)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Segment, segment_type};
+
+    fn load(address: u64, offset: u64, file_size: u64) -> Segment {
+        Segment { kind: segment_type::LOAD, flags: 4, offset, address, file_size, memory_size: file_size, align: 4096, header_offset: 64 }
+    }
+
+    #[test]
+    fn neighbours_share_a_page_only_if_it_shows_the_same_bytes() {
+        let first = load(0x1000, 0x1000, 0x800);
+        let whole_page = load(0x1000, 0x1000, 0x1000);
+        for (before, next, conflict) in [
+            (first, load(0xf00, 0xf00, 0x10), Some("lies below")),
+            (first, load(0x17ff, 0x17ff, 0x10), Some("overlaps")),
+            (first, load(0x1800, 0x1800, 0x10), None),
+            (first, load(0x1900, 0x1900, 0x10), None),
+            (first, load(0x1900, 0x2900, 0x10), Some("puts other bytes of the file into the last page of")),
+            (first, load(0x2000, 0x5000, 0x10), None),
+            (whole_page, load(0x2000, 0x9000, 0x10), None),
+            // Without bytes of the file there is no last page.
+            (load(0, 0, 0), load(0x10, 0x20, 0x10), None),
+            (load(0x1800, 0x800, 0), load(0x1900, 0x1900, 0x10), None),
+        ] {
+            assert_eq!(before.conflict(&next), conflict, "{before:x?} {next:x?}");
+        }
+    }
+
+    #[test]
+    fn bytes_end_where_the_file_s_part_ends() {
+        let part = load(0x1000, 0x3000, 0x800);
+        assert_eq!(part.file_bytes_from(0x1000), Some((0x3000, 0x800)));
+        assert_eq!(part.file_bytes_from(0x17ff), Some((0x37ff, 1)));
+        assert_eq!((part.file_bytes_from(0x1800), part.file_bytes_from(0xfff)), (None, None));
+        assert!(part.is_mapped() && !load(0x1000, 0x3000, 0).is_mapped());
+    }
+}

@@ -1,37 +1,17 @@
-//! What the reader of ELF files says at its limits, and what it makes of files that no toolchain of this machine leaves behind.
-#![cfg(target_arch = "x86_64")]
+//! Bounds, other files, debug information, flags, notes: each with the input that is just inside and the one that is just outside.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use vrocm_audit::elf::Elf;
 use vrocm_audit::elf::debug::{DebugFile, places};
-use vrocm_audit::elf::{Elf, Relocation, RelocationKind};
 
-#[path = "linkage/patch.rs"]
-mod patch;
-mod support;
-
-const CALLS: &str = "int work(int); int counter = 7; int helper(int i) { return work(i) + counter; }\n";
-
-fn library(folder: &Path, flags: &[&str]) -> PathBuf {
-    support::library(folder, CALLS, "libx.so", None, flags)
-}
+use crate::{CALLS, address_of, error, library, patched, support};
 
 fn run(program: &str, arguments: &[&str], folder: &Path) {
     let done = Command::new(program).args(arguments).current_dir(folder).output().expect("binutils are there");
     assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// The library with these bytes changed.
-fn patched(path: &Path, steps: &[&str]) -> Vec<u8> {
-    let mut bytes = fs::read(path).expect("just built");
-    steps.iter().for_each(|step| patch::apply(&mut bytes, step));
-    bytes
-}
-
-fn error(bytes: Vec<u8>) -> String {
-    Elf::from_bytes("x.so", bytes).map(|_| ()).expect_err("it cannot be trusted").to_string()
 }
 
 #[test]
@@ -188,8 +168,7 @@ fn a_chain_without_an_end_is_refused() {
     let table = |chain: &str| format!("{CALLS}__attribute__((section(\".zzz\"))) unsigned table[]={{1,1,1,0,~0u,~0u,1,{chain}}};\n");
     let read = |chain: &str| {
         let path = support::library(folder.path(), &table(chain), "libx.so", None, &[]);
-        let image = Elf::open(&path).expect("readable");
-        let address = image.symbols().expect("read").symbols.iter().find(|symbol| symbol.name == "table").expect("exported").value;
+        let address = address_of(&path, "table");
         Elf::from_bytes("x.so", patched(&path, &[&format!("dynamic 0x6ffffef5 0x6ffffef5 {address}")]))
             .and_then(|image| image.symbols().map(|_| ()))
             .map_err(|error| error.to_string())
@@ -197,81 +176,6 @@ fn a_chain_without_an_end_is_refused() {
     let said = read("2,4").expect_err("no end");
     assert!(said.contains("DT_GNU_HASH chain at 0x") && said.contains("has no end within the segment"), "{said}");
     assert!(!read("2,5").err().unwrap_or_default().contains("has no end"));
-}
-
-fn each(image: &Elf) -> Vec<Relocation> {
-    let mut all = Vec::new();
-    image.each_relocation(&mut |relocation| all.push(relocation)).expect("read");
-    all
-}
-
-/// The two lists that audits use hold nothing that the whole has not, in every form of table.
-#[test]
-fn the_whole_of_relocations_is_the_sum_of_its_parts() {
-    for entry in fs::read_dir("../fixtures/elf")
-        .expect("fixtures")
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|end| end == "so"))
-    {
-        let image = Elf::open(&entry.path()).expect("readable");
-        let all = each(&image);
-        let symbolic: Vec<_> = image.symbolic_relocations().expect("read").iter().map(|one| (one.place, one.symbol)).collect();
-        let own: Vec<_> =
-            all.iter().filter(|one| one.symbol != 0 && one.kind != RelocationKind::Other(0)).map(|one| (one.place, one.symbol)).collect();
-        assert_eq!(own, symbolic, "{entry:?}");
-        let Ok(relative) = image.relative_relocations() else { continue };
-        let mut places: Vec<u64> = all.iter().filter(|one| one.kind == RelocationKind::Relative).map(|one| one.place).collect();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places, relative.iter().map(|&(place, _)| place).collect::<Vec<_>>(), "{entry:?}");
-        assert!(!places.is_empty(), "{entry:?}");
-    }
-}
-
-/// A pointer at an odd place stays out of `DT_RELR`.
-#[test]
-fn relative_places_ascend_whatever_table_they_stand_in() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = format!(
-        "{CALLS}static int here; int *table[] = {{&here, &here}}; __attribute__((section(\".zzz\"), packed)) struct {{ char one; int *odd; }} last = {{1, &here}};\n\
-         struct __attribute__((packed)) two {{ char one; int *odd; }}; __attribute__((section(\".zzz\"))) struct two pair[] = {{{{1, &here}}, {{2, &here}}}};\n"
-    );
-    let path = support::library(folder.path(), &source, "libx.so", None, &["-Wl,-z,pack-relative-relocs"]);
-    let places: Vec<u64> = Elf::open(&path).expect("readable").relative_relocations().expect("read").into_iter().map(|(place, _)| place).collect();
-    assert!(places.is_sorted() && places.iter().any(|place| place % 8 != 0) && places.iter().any(|place| place % 8 == 0), "{places:x?}");
-}
-
-#[test]
-fn relocations_of_an_unheard_of_machine_are_no_empty_list() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let of = |path: &Path| Elf::from_bytes("x.so", patched(path, &["header 18 2 0x1234"])).expect("readable").relative_relocations();
-    let said = of(&library(folder.path(), &[])).expect_err("not known").to_string();
-    assert!(said.contains("relocations of") && said.contains("are not known here"), "{said}");
-    let alone = support::compile(folder.path(), "void _start(void) {}", "alone", &["-nostdlib", "-static", "-no-pie"]);
-    assert_eq!(of(&alone), Ok(Vec::new()), "a static program has none");
-}
-
-/// Some linkers let `DT_RELASZ` cover the entries of the PLT.
-#[test]
-fn entries_that_two_tables_cover_are_read_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = library(folder.path(), &["-Wl,-z,lazy"]);
-    let image = Elf::open(&path).expect("readable");
-    let value = |tag| image.dynamic.value(tag).expect("there");
-    let (table, size) = (value(object::elf::DT_RELA), value(object::elf::DT_RELASZ));
-    let (plt, plt_size) = (value(object::elf::DT_JMPREL), value(object::elf::DT_PLTRELSZ));
-    assert_eq!(table + size, plt, "as GNU ld lays them out");
-    let count = |steps: &[&str]| each(&Elf::from_bytes("x.so", patched(&path, steps)).expect("readable")).len() as u64;
-    assert_eq!(count(&[]), (size + plt_size) / 24);
-    assert_eq!(count(&[&format!("dynamic 8 8 {}", size + plt_size)]), (size + plt_size) / 24, "DT_RELASZ covers both");
-    // The run of relative entries at its start is none any more.
-    let both = [format!("dynamic 7 7 {plt}"), format!("dynamic 8 8 {plt_size}"), "dynamic 0x6ffffff9 21 =".into()];
-    assert_eq!(count(&both.each_ref().map(String::as_str)), plt_size / 24, "DT_RELA is the PLT's table");
-    let said = Elf::from_bytes("x.so", patched(&path, &["dynamic 20 20 5"]))
-        .and_then(|image| image.symbolic_relocations().map(<[_]>::len))
-        .expect_err("neither")
-        .to_string();
-    assert!(said.contains("DT_PLTREL") && said.contains("5 is neither DT_REL (17) nor DT_RELA (7)"), "{said}");
 }
 
 /// Notes of a library: alignment, then words of assembler.
@@ -294,4 +198,45 @@ fn notes_follow_each_other_at_their_segments_alignment() {
     assert_eq!(notes(folder.path(), 4, &bare(0)), Ok(None));
     let said = notes(folder.path(), 4, &bare(8)).expect_err("cut short");
     assert!(said.contains("n_descsz") && said.contains("a description of 8 bytes leaves the segment's 17"), "{said}");
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_unread() {
+    assert!(Elf::open(Path::new("/dev/null")).expect_err("a device").to_string().contains("is a special file, not a library"));
+    assert!(Elf::open(Path::new("/")).expect_err("a folder").to_string().contains("is a directory"));
+}
+
+/// A sparse file may claim a table of any size.
+#[test]
+fn no_table_of_more_than_a_gigabyte_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = library(folder.path(), &[]);
+    let start = address_of(&path, "counter") & !0xfff;
+    let strings = |size: u64| {
+        let table = (start + 0x1000).to_string();
+        let steps = [
+            format!("segment load 3 filesz {}", 3_u64 << 30),
+            format!("segment load 3 memsz {}", 3_u64 << 30),
+            format!("dynamic 5 5 {table}"),
+            format!("dynamic 10 10 {size}"),
+        ];
+        let large = folder.path().join("large.so");
+        fs::write(&large, patched(&path, &steps.each_ref().map(String::as_str))).expect("written");
+        File::options().write(true).open(&large).expect("there").set_len(4 << 30).expect("sparse");
+        Elf::open(&large).and_then(|image| image.names().map(|_| ())).map_err(|error| error.to_string())
+    };
+    let said = strings((1 << 30) + 1).expect_err("too large");
+    assert!(said.contains("DT_STRTAB at 0x") && said.contains("where no table has more than 1073741824"), "{said}");
+    assert!(!strings(5000).err().unwrap_or_default().contains("no table has more"));
+}
+
+#[test]
+fn names_that_are_no_text_and_unique_symbols_are_exports() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "__asm__(\".data\\n.globl unique\\n.type unique, @gnu_unique_object\\nunique: .long 1\\n.text\\n.globl \\\"a\\377b\\\"\\n\\\"a\\377b\\\":\\nnop\\n\");\n";
+    let path = support::library(folder.path(), &format!("{CALLS}{more}"), "libx.so", None, &[]);
+    let image = Elf::open(&path).expect("readable");
+    let table = image.symbols().expect("read");
+    let names: Vec<&str> = table.exports().map(|symbol| &*symbol.name).collect();
+    assert!(names.contains(&"unique") && names.contains(&"a\\xffb") && names.contains(&"helper"), "{names:?}");
 }
