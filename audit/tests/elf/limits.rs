@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use vrocm_audit::elf::Elf;
 use vrocm_audit::elf::debug::{DebugFile, places};
+use vrocm_audit::elf::{Elf, Visibility};
 
 use crate::{CALLS, address_of, error, library, patched, support};
 
@@ -239,4 +239,50 @@ fn names_that_are_no_text_and_unique_symbols_are_exports() {
     let table = image.symbols().expect("read");
     let names: Vec<&str> = table.exports().map(|symbol| &*symbol.name).collect();
     assert!(names.contains(&"unique") && names.contains(&"a\\xffb") && names.contains(&"helper"), "{names:?}");
+}
+
+/// More versions than the first piece that is read holds, and more than any library has.
+#[test]
+fn versions_are_read_to_the_last_and_bounded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let provider = |count: usize| {
+        let functions: String = (0..count).map(|at| format!("int f{at}(void) {{ return {at}; }}\n")).collect();
+        let nodes: String = (0..count).map(|at| format!("V_{at} {{ f{at}; }};\n")).collect();
+        support::library(folder.path(), &functions, "libmany.so", Some(&nodes), &["-nostdlib", "-O0"])
+    };
+    let many = provider(600);
+    let definitions = Elf::open(&many).expect("readable").symbols().expect("read").versions.definitions.clone();
+    assert_eq!(definitions.iter().filter(|definition| !definition.base).count(), 600);
+    assert_eq!(definitions.last().map(|definition| definition.name.as_str()), Some("V_599"));
+    let calls: String = (0..600).map(|at| format!("f{at}() + ")).collect();
+    let declared: String = (0..600).map(|at| format!("int f{at}(void);\n")).collect();
+    let source = format!("{declared} int all(void) {{ return {calls} 0; }}\n");
+    let path = support::library(folder.path(), &source, "libx.so", None, &["-nostdlib", "-O0", "libmany.so"]);
+    let mut names: Vec<String> = Elf::open(&path)
+        .expect("readable")
+        .symbols()
+        .expect("read")
+        .versions
+        .requirements
+        .iter()
+        .map(|requirement| requirement.version.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 600);
+}
+
+#[test]
+fn kinds_and_visibilities_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = format!(
+        "{CALLS}static int one(void) {{ return 1; }} static void *choose(void) {{ return one; }} int chosen(void) __attribute__((ifunc(\"choose\")));\n\
+         __attribute__((visibility(\"protected\"))) int guarded(void) {{ return 2; }}\n"
+    );
+    let path = support::library(folder.path(), &source, "libx.so", None, &[]);
+    let image = Elf::open(&path).expect("readable");
+    let table = image.symbols().expect("read");
+    let of = |name: &str| table.exports().find(|symbol| symbol.name == name).expect("exported");
+    assert!(of("chosen").is_function() && of("guarded").is_function() && !of("counter").is_function());
+    assert_eq!((of("guarded").visibility, of("helper").visibility), (Visibility::Protected, Visibility::Default));
 }

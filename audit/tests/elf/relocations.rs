@@ -199,8 +199,7 @@ fn android(folder: &Path, numbers: &[i8]) -> Result<Vec<(u64, u32, i64)>, String
     let bytes: Vec<String> = b"APS2".iter().map(ToString::to_string).chain(numbers.iter().map(|number| (number & 0x7f).to_string())).collect();
     let source = format!("{CALLS}const unsigned char packed[] = {{{}}};\n", bytes.join(","));
     let path = support::library(folder, &source, "libx.so", None, &[]);
-    let address =
-        Elf::open(&path).expect("readable").symbols().expect("read").symbols.iter().find(|symbol| symbol.name == "packed").expect("exported").value;
+    let address = address_of(&path, "packed");
     // DT_INIT and DT_FINI become DT_ANDROID_RELA and its size; the other table goes.
     let steps = [
         format!("dynamic 12 0x60000011 {address}"),
