@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(coverage::reference()?),
     };
-    let acceptances = inputs::acceptances(arguments.accept.as_deref(), path.as_deref())?;
+    let acceptances = inputs::acceptances(arguments.accepted.accept.as_deref(), path.as_deref())?;
     let auditor = Auditor::new(&families, &table, &shim, image.as_ref(), &acceptances, coverage::today());
     let (jobs, unlisted) = jobs(arguments)?;
     let mut found = work(&jobs, &auditor);
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
     found.unread.sort();
     let findings = found.subjects.iter().flat_map(consumers::findings).collect();
     let subjects = Subjects::Consumers { subjects: found.subjects, scanned: found.scanned, shim: shim.describe() };
-    deliver(Report::new("vrocm-audit", subjects, findings, found.unread), arguments.format)
+    deliver(Report::new("vrocm-audit", subjects, findings, found.unread), arguments.output.format)
 }
 
 /// One file to look at.

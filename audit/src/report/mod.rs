@@ -26,7 +26,8 @@ use crate::finding::{self, Check, Finding};
 use crate::gate;
 use crate::gfx;
 use crate::linkage;
-use crate::manifest::Family;
+use crate::manifest::beyond::Way;
+use crate::manifest::{Family, beyond_preload};
 
 /// Version of the JSON report. Keys may be added within a version, never changed.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -219,6 +220,12 @@ impl Report {
             gfx::verdict::Verdict::Unsupported => Verdict::Unsupported,
             gfx::verdict::Verdict::Unknown => Verdict::Unknown,
         }
+    }
+
+    /// What no preload closes, of the families whose exports were held against a shim; it is no finding.
+    pub fn beyond_preload(&self) -> Vec<&'static Way> {
+        let audited = self.subjects.coverage();
+        beyond_preload().iter().filter(|way| audited.iter().any(|subject| way.leads_to(&subject.family))).collect()
     }
 
     /// Writes it in one format.

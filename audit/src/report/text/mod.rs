@@ -71,7 +71,17 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
     for file in &report.unread {
         writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;
     }
+    write_beyond(report, style, out)?;
     write_verdict(report, style, out)
+}
+
+/// What nothing above speaks of, however much is held.
+fn write_beyond(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let ways: Vec<&str> = report.beyond_preload().iter().map(|way| way.id).collect();
+    if ways.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", style.paint(Tone::Faint, format!("no preload closes: {} (vrocm-audit explain beyond-preload)", ways.join(" "))))
 }
 
 fn write_verdict(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
