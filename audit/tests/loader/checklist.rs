@@ -211,6 +211,19 @@ fn scripts_lead_to_their_interpreter_and_are_unknown() {
     let found = resolved(root.path(), "train", &[]);
     assert_eq!((found.program.as_str(), codes(&found)), ("/bin/app", vec![unknown::SCRIPT.id]));
     assert_eq!(found.arguments, ["-u", "/bin/train"]);
+    // What the kernel runs not (ENOEXEC) is the shell's, as execvp has it; measured with env(1).
+    fs::copy(root.path().join("bin/app"), root.path().join("bin/sh")).expect("copied");
+    let long = format!("#!/{}sh\n", "b/".repeat(200));
+    for text in ["", "#!", "#!\n", "#! \t\n", "true\n", &long] {
+        script("bin/odd", text);
+        assert_eq!(resolved(root.path(), "odd", &[]).program, "/bin/sh", "{text:?}");
+    }
+    for text in ["#!/bin/app\0/x", "#!/bin/app", "#!  /bin/app -x", "#!/bin/app\t\n"] {
+        script("bin/odd", text);
+        assert_eq!(resolved(root.path(), "odd", &[]).program, "/bin/app", "{text:?}");
+    }
+    script("bin/odd", "\u{1}\0\u{2}");
+    assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err(), "bytes are no script");
     let chosen = Request { arguments: ["LD_LIBRARY_PATH=/opt", "app"].map(Into::into).into(), ..request(root.path(), "env", &[]) };
     library(root.path(), "opt/libx.so");
     assert_eq!(path(&loader::resolve(&chosen).expect("resolved")), Some("/opt/libx.so"));
