@@ -95,7 +95,9 @@ fn what_no_preload_closes_is_named() {
     assert_eq!(of_hip, the_same, "whatever the shim holds");
     assert!(of_hip.contains("dlmopen") && of_hip.contains("kernel-malloc") && of_hip.is_superset(&of_hsa));
     assert!(!of_hsa.contains("kernel-malloc"), "{of_hsa:?}");
-    for (format, sign) in [("text", "no preload closes: deepbind-constructors dlmopen "), ("markdown", "No preload closes: "), ("html", ">dlmopen</abbr>")] {
+    for (format, sign) in
+        [("text", "no preload closes: deepbind-constructors dlmopen "), ("markdown", "No preload closes: "), ("html", ">dlmopen</abbr>")]
+    {
         let arguments = ["coverage", text(&hip), "--interposed", text(&list), "--format", format];
         let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).args(arguments).output().expect("the program runs");
         assert!(String::from_utf8_lossy(&done.stdout).contains(sign), "{format}");

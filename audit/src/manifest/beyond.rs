@@ -135,7 +135,12 @@ pub fn ways(file: &str, text: &str) -> Result<Vec<Way>, BadManifest> {
         id: leak(entry.id),
         what: leak(entry.what),
         families: entry.families.into_iter().map(leak).collect::<Vec<_>>().leak(),
-        found_by: entry.found_by.into_iter().map(|finder| Finder { command: leak(finder.command), check: leak(finder.check) }).collect::<Vec<_>>().leak(),
+        found_by: entry
+            .found_by
+            .into_iter()
+            .map(|finder| Finder { command: leak(finder.command), check: leak(finder.check) })
+            .collect::<Vec<_>>()
+            .leak(),
     };
     Ok(read(file, text)?.into_iter().map(way).collect())
 }

@@ -232,8 +232,7 @@ fn evidence(report: &Report, shown: &BTreeMap<&str, BTreeSet<&str>>) -> io::Resu
             if let Some(judgement) = family.judgement(name).map_err(io::Error::other)? {
                 let other = judgement.by_version.iter().flat_map(|version| &version.evidence);
                 let items = judgement.evidence.iter().chain(other);
-                let items: Vec<Value> =
-                    items.map(|item| json!({"kind": item.kind.word(), "at": item.at, "says": item.says})).collect();
+                let items: Vec<Value> = items.map(|item| json!({"kind": item.kind.word(), "at": item.at, "says": item.says})).collect();
                 exports.insert((*name).into(), items.into());
             }
         }
