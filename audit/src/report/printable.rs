@@ -81,8 +81,8 @@ fn colour(bytes: &[u8]) -> Option<usize> {
 
 impl<W: Write> Write for Printable<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Without branches, so that it goes over many bytes at once.
-        let odd = |byte: u8| ((byte < b' ') & (byte != b'\n') & (byte != b'\t')) | (byte == 0x7f) | (byte == 0xc2);
+        // A fold has no way out and goes over many bytes at once.
+        let odd = |byte: u8| (byte < b' ' && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2;
         if self.held.is_empty() && !bytes.iter().fold(false, |found, &byte| found | odd(byte)) {
             self.out.write_all(bytes)?;
             return Ok(bytes.len());
