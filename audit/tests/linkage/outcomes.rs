@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use vrocm_audit::elf::Elf;
 use vrocm_audit::finding::{Finding, Severity};
 
 use super::details::{look, of, shim};
@@ -139,4 +140,66 @@ fn segments_are_judged_at_their_edges() {
     let large: Vec<String> = (0..4).map(|index| format!("segment load {index} align 0x10000")).collect();
     let steps: Vec<&str> = std::iter::once("header 18 2 183").chain(large.iter().map(String::as_str)).collect();
     assert!(with(&steps).iter().all(|row| row.0 != Severity::Warn), "{:?}", with(&steps));
+}
+
+#[test]
+fn a_function_at_the_very_end_of_the_code_has_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = shim(folder.path(), STRLEN, LIBC, &[]);
+    let image = Elf::open(&path).expect("readable");
+    let code = image.segments.iter().find(|segment| segment.executable() && segment.memory_size > 0).expect("code");
+    let end = code.address + code.memory_size;
+    let at = |value: u64| said(&look(&patched(folder.path(), STRLEN, LIBC, &[], &[&format!("symbol hipMalloc value {value}")]), "{}").1, "segments");
+    assert_eq!((at(end), at(end - 1)), (one(Severity::Deny, "kills-the-call"), vec![]));
+}
+
+#[test]
+fn thread_local_storage_is_judged_by_size_and_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (size, model, severity, outcome) in [
+        (512, "global-dynamic", Severity::Note, "imposed-on-all"),
+        (520, "global-dynamic", Severity::Warn, "imposed-on-all"),
+        (512, "initial-exec", Severity::Warn, "refused-by-dlopen"),
+        (520, "initial-exec", Severity::Warn, "refused-by-dlopen"),
+    ] {
+        let more =
+            format!("static __thread __attribute__((tls_model(\"{model}\"))) char slots[{size}];\nchar *hipInit(int i) {{ return &slots[i]; }}\n");
+        let (_, findings) = look(&shim(folder.path(), &more, &[("libc.so.6", &["__tls_get_addr@GLIBC_2.3"])], &[]), "{}");
+        assert_eq!(said(&findings, "static-tls"), one(severity, outcome), "{size} {model}");
+        let refused = of(&findings, "static-tls")[0].message.contains("dlopen refuses it");
+        assert_eq!(refused, size > 512 && model == "initial-exec", "{findings:?}");
+    }
+}
+
+#[test]
+fn versions_are_glibcs_in_glibcs_libraries_only_and_each_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "void helper(void); int hipInit(void) { helper(); return 0; }\n";
+    let floor = |soname: &str, symbol: &str| said(&look(&shim(folder.path(), more, &[(soname, &[symbol])], &[]), "{}").1, "version-floor");
+    assert_eq!(floor("libother.so.1", "helper@GLIBC_2.34"), [], "another library's node of that name");
+    assert_eq!(floor("libc.so.6", "helper@GLIBC_2.34"), one(Severity::Deny, "stops-every-program"));
+    assert_eq!(floor("libc.so.6", "helper@GLIBC_2.99"), one(Severity::Deny, "stops-every-program"), "it exists nowhere and is too high: once");
+    let weak = |version: &str| {
+        let path = patched(folder.path(), more, &[("libc.so.6", &[&format!("helper@{version}")])], &[], &[&format!("weak {version}")]);
+        said(&look(&path, "{}").1, "version-weak").len()
+    };
+    assert_eq!((weak("GLIBC_2.34"), weak("GLIBC_2.2.5")), (1, 0));
+}
+
+#[test]
+fn a_wide_file_is_none_for_narrow_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = shim(folder.path(), STRLEN, LIBC, &[]);
+    assert_eq!(said(&look(&path, r#"{"machine": "i386"}"#).1, "word-size"), one(Severity::Deny, "loses-the-shim"));
+    assert_eq!(said(&look(&path, "{}").1, "word-size"), []);
+}
+
+/// The limit stands for the release of its own number, too.
+#[test]
+fn a_name_that_came_one_release_after_the_limit_is_missing_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more = "const char *sigabbrev_np(int); const char *hipInit(void) { return sigabbrev_np(1); }\n";
+    let path = shim(folder.path(), more, &[("libc.so.6", &["sigabbrev_np"])], &[]);
+    let missing = |limit: &str| said(&look(&path, &format!("{{\"max_versions\": {{\"GLIBC\": \"{limit}\"}}}}")).1, "undefined-provider").len();
+    assert_eq!((missing("2.31"), missing("2.32")), (1, 0));
 }
