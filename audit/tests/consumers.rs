@@ -336,6 +336,19 @@ fn the_report_keeps_its_schema() {
     }
 }
 
+/// A path that is not there is said, and does not end the others; inside a root as well.
+#[test]
+fn a_path_that_is_not_there_does_not_end_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    compile(folder.path(), OPENS, "program", &[]);
+    let root = folder.path().to_str().expect("text");
+    for more in [&["consumers", "/absent", "/program", "--root", root][..], &["consumers", "/absent", &format!("{root}/program")]] {
+        let outcome = audit(&[more, &REFERENCE].concat());
+        assert_eq!((outcome.exit, outcome.report["subjects"].as_array().map(Vec::len)), (2, Some(1)), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("/absent"), "{}", outcome.stderr);
+    }
+}
+
 /// Who names a file names it for no terminal: control characters are shown as numbers, and a line stays one. Programs get the name as it is.
 #[test]
 fn names_of_files_move_no_cursor() {

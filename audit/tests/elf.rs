@@ -26,7 +26,9 @@ fn run(program: &str, arguments: &[&str], folder: &Path) {
 /// The library with these bytes changed.
 fn patched(path: &Path, steps: &[&str]) -> Vec<u8> {
     let mut bytes = fs::read(path).expect("just built");
-    steps.iter().for_each(|step| patch::apply(&mut bytes, step));
+    for step in steps {
+        patch::apply(&mut bytes, step);
+    }
     bytes
 }
 

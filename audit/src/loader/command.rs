@@ -59,7 +59,8 @@ pub fn start(tree: &Tree, request: &Request) -> Result<Started, Error> {
         arguments.insert(0, path.clone());
         arguments.splice(0..0, argument);
         scripts.push(Script { path, interpreter: interpreter.clone() });
-        word = interpreter;
+        // The kernel opens it from the working directory; no PATH is asked.
+        word = if interpreter.contains('/') { interpreter } else { format!("./{interpreter}") };
     }
     Err(Error { subject: request.command.clone(), problem: format!("more than {MOST_SCRIPTS} scripts that start one another") })
 }
@@ -134,12 +135,33 @@ fn through_env(tree: &Tree, path: &str, arguments: &[String], environment: &mut 
     }
     let mut left: Vec<String> = arguments.to_vec();
     let mut changed = environment.clone();
+    // A dash, two of them or a variable end the options.
+    let mut options = true;
     loop {
         let first = (!left.is_empty()).then(|| left.remove(0))?;
         let mut unset = |name: &str| changed.retain(|(key, _)| key != name);
         match first.as_str() {
-            "--" => {}
-            "-" | "-i" | "--ignore-environment" => changed.clear(),
+            word if !options || !word.starts_with('-') => {
+                let Some((name, value)) = word.split_once('=') else {
+                    *environment = changed;
+                    return Some((first, left));
+                };
+                unset(name);
+                changed.push((name.to_string(), value.to_string()));
+                options = false;
+            }
+            "--" => {
+                options = false;
+                if left.first().is_some_and(|word| word == "-") {
+                    left.remove(0);
+                    changed.clear();
+                }
+            }
+            "-" => {
+                changed.clear();
+                options = false;
+            }
+            "-i" | "--ignore-environment" => changed.clear(),
             "-u" | "--unset" => unset(&left.first().cloned().inspect(|_| drop(left.remove(0)))?),
             "-S" | "--split-string" => {
                 let text = (!left.is_empty()).then(|| left.remove(0))?;
@@ -151,15 +173,7 @@ fn through_env(tree: &Tree, path: &str, arguments: &[String], environment: &mut 
             }
             word if word.starts_with("-u") => unset(&word[2..]),
             word if word.starts_with("--unset=") => unset(&word["--unset=".len()..]),
-            word if word.starts_with('-') => return None,
-            word => {
-                let Some((name, value)) = word.split_once('=') else {
-                    *environment = changed;
-                    return Some((first, left));
-                };
-                changed.retain(|(key, _)| key != name);
-                changed.push((name.to_string(), value.to_string()));
-            }
+            _ => return None,
         }
     }
 }

@@ -224,6 +224,30 @@ fn scripts_lead_to_their_interpreter_and_are_unknown() {
     }
     script("bin/odd", "\u{1}\0\u{2}");
     assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err(), "bytes are no script");
+    // An interpreter without a slash is one of the working directory; PATH is not asked.
+    script("bin/odd", "#!app\n");
+    assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err());
+    fs::copy(root.path().join("bin/app"), root.path().join("app")).expect("copied");
+    assert_eq!(resolved(root.path(), "odd", &[]).program, "./app");
+    // Options of env end at a dash, at two, and at the first variable.
+    let env = |arguments: &[&str]| {
+        let arguments = arguments.iter().map(|&word| word.into()).collect();
+        let found = loader::resolve(&Request { arguments, ..request(root.path(), "env", &[("A", "1")]) });
+        found.map(|found| (found.program, found.environment.len())).ok()
+    };
+    let variables = request(root.path(), "env", &[("A", "1")]).environment.len();
+    for (arguments, left) in [
+        (&["/bin/app"][..], variables),
+        (&["--", "/bin/app"], variables),
+        (&["-", "/bin/app"], 0),
+        (&["--", "-", "/bin/app"], 0),
+        (&["-i", "B=2", "/bin/app"], 1),
+    ] {
+        assert_eq!(env(arguments), Some(("/bin/app".to_string(), left)), "{arguments:?}");
+    }
+    for arguments in [&["B=2", "-i", "/bin/app"][..], &["-", "-u", "A", "/bin/app"], &["--", "-i", "/bin/app"]] {
+        assert_eq!(env(arguments), None, "env looks for a program of that name: {arguments:?}");
+    }
     let chosen = Request { arguments: ["LD_LIBRARY_PATH=/opt", "app"].map(Into::into).into(), ..request(root.path(), "env", &[]) };
     library(root.path(), "opt/libx.so");
     assert_eq!(path(&loader::resolve(&chosen).expect("resolved")), Some("/opt/libx.so"));
