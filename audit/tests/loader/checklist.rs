@@ -227,7 +227,8 @@ fn scripts_lead_to_their_interpreter_and_are_unknown() {
     // An interpreter without a slash is one of the working directory; PATH is not asked.
     script("bin/odd", "#!app\n");
     assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err());
-    fs::copy(root.path().join("bin/app"), root.path().join("app")).expect("copied");
+    fs::create_dir_all(root.path().join("srv")).expect("made");
+    fs::copy(root.path().join("bin/app"), root.path().join("srv/app")).expect("copied");
     assert_eq!(resolved(root.path(), "odd", &[]).program, "./app");
     // Options of env end at a dash, at two, and at the first variable.
     let env = |arguments: &[&str]| {
