@@ -141,3 +141,62 @@ fn an_error_names_file_field_and_offset() {
     let said = error(b"no ELF file".to_vec());
     assert!(said.starts_with("x.so: "), "{said}");
 }
+
+#[test]
+fn what_is_no_elf_file_is_named_for_what_it_is() {
+    let long = |start: &[u8]| [start, &[0; 100]].concat();
+    for (bytes, says) in [
+        (Vec::new(), "is empty"),
+        (b"\x7fEL".to_vec(), "ends after 3 bytes, inside the ELF magic"),
+        (b"\x7fEL\0".to_vec(), "the magic bytes"),
+        (b"EL".to_vec(), "is a text file"),
+        (b"version https://git-lfs.github.com/spec/v1\n".to_vec(), "is a Git LFS pointer"),
+        (long(b"!<arch>\ndebian-binary"), "is an ar archive"),
+        (long(b"PK\x03\x04"), "is a zip archive"),
+        (long(b"\x1f\x8b"), "is compressed"),
+        (long(b"\xfd7zXZ"), "is compressed"),
+        (long(b"\x28\xb5\x2f\xfd"), "is compressed"),
+        (long(b"MZ"), "is a Windows program"),
+        (b"#!/bin/sh\n".to_vec(), "is a script"),
+        (b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 )\n".to_vec(), "is a GNU ld script"),
+        (b"a\ttab\r\n".to_vec(), "is a text file"),
+        ("h\u{fc}te".as_bytes().to_vec(), "is a text file"),
+        (long(b"\x01\x02"), "the magic bytes"),
+    ] {
+        let said = error(bytes.clone());
+        assert!(said.contains(says), "{:?}: {said}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn an_interpreters_path_is_bounded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = support::compile(folder.path(), "int main(void) { return 0; }", "program", &[]);
+    let interpreter =
+        |size: u64| Elf::from_bytes("x", patched(&program, &[&format!("segment 3 0 filesz {size}")])).and_then(|image| image.interpreter());
+    assert_eq!(interpreter(4096).expect("as long as may be").as_deref(), Some("/lib64/ld-linux-x86-64.so.2"));
+    for size in [0, 4097, 5000] {
+        let said = interpreter(size).expect_err("no path").to_string();
+        assert!(said.contains(&format!("a path of {size} bytes")), "{said}");
+    }
+    assert!(!Elf::open(&program).expect("readable").is_empty());
+}
+
+/// A table of the newer form at the very end of a segment, whose only run has no end mark: a loader would read on beyond.
+#[test]
+fn a_chain_without_an_end_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // One bucket, first symbol 1, one word of filter, shift 0; filter, bucket and chain.
+    let table = |chain: &str| format!("{CALLS}__attribute__((section(\".zzz\"))) unsigned table[]={{1,1,1,0,~0u,~0u,1,{chain}}};\n");
+    let read = |chain: &str| {
+        let path = support::library(folder.path(), &table(chain), "libx.so", None, &[]);
+        let image = Elf::open(&path).expect("readable");
+        let address = image.symbols().expect("read").symbols.iter().find(|symbol| symbol.name == "table").expect("exported").value;
+        Elf::from_bytes("x.so", patched(&path, &[&format!("dynamic 0x6ffffef5 0x6ffffef5 {address}")]))
+            .and_then(|image| image.symbols().map(|_| ()))
+            .map_err(|error| error.to_string())
+    };
+    let said = read("2,4").expect_err("no end");
+    assert!(said.contains("DT_GNU_HASH chain at 0x") && said.contains("has no end within the segment"), "{said}");
+    assert!(!read("2,5").err().unwrap_or_default().contains("has no end"));
+}
