@@ -9,6 +9,10 @@ use std::{env, fs};
 mod schema;
 
 #[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
+#[path = "../src/manifest/beyond.rs"]
+mod beyond;
+
+#[allow(dead_code, missing_docs, clippy::all, clippy::pedantic)]
 #[path = "../src/manifest/builds.rs"]
 mod builds;
 
@@ -25,6 +29,7 @@ pub fn write() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../manifests");
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=src/manifest/schema.rs");
+    println!("cargo::rerun-if-changed=src/manifest/beyond.rs");
     println!("cargo::rerun-if-changed=src/manifest/builds.rs");
     println!("cargo::rerun-if-changed=src/manifest/readings.rs");
     println!("cargo::rerun-if-changed=src/manifest/glibc.rs");
@@ -38,8 +43,18 @@ pub fn write() {
         write_family(&mut code, folder);
     }
     code.push_str("];\n");
+    write_ways(&mut code, &root.join("beyond.json"));
     let target = Path::new(&env::var("OUT_DIR").expect("set by cargo")).join("families.rs");
     fs::write(target, code).expect("the build folder is writable");
+}
+
+fn write_ways(code: &mut String, path: &Path) {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| fail(&format!("{}: {error}", beyond::FILE)));
+    code.push_str("pub(super) static WAYS: &[Way] = &[\n");
+    for way in beyond::ways(beyond::FILE, &text).unwrap_or_else(|bad| fail(&bad.to_string())) {
+        writeln!(code, "{},", rust(&way)).expect("a string takes it");
+    }
+    code.push_str("];\n");
 }
 
 fn check_glibc(root: &Path) {

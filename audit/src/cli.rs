@@ -70,6 +70,30 @@ pub enum Program {
     GfxScan,
 }
 
+/// How a report is written: shared by the commands that write one.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// Families of the user's own: shared by the commands that judge exports.
+#[derive(Debug, Args)]
+pub struct Families {
+    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+}
+
+/// Doors left open on purpose: shared by the commands that find doors.
+#[derive(Debug, Args)]
+pub struct Accepted {
+    /// Doors left open on purpose, with reasons; those inside the program are for libvrocm.so alone.
+    #[arg(long, value_name = "FILE")]
+    pub accept: Option<PathBuf>,
+}
+
 const COVERAGE_EXAMPLES: &str = "\
 Examples:
   vrocm-audit coverage                                   the export lists inside the program
@@ -91,15 +115,15 @@ pub struct Coverage {
     /// Subtract a list of names instead (one a line, or interposed.json); with --shim it tells the action of each row.
     #[arg(long, value_name = "LIST")]
     pub interposed: Option<PathBuf>,
-    /// Doors left open on purpose, with reasons.
-    #[arg(long, value_name = "FILE")]
-    pub accept: Option<PathBuf>,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// Acceptances.
+    #[command(flatten)]
+    pub accepted: Accepted,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const LINKAGE_EXAMPLES: &str = "\
@@ -129,9 +153,9 @@ pub struct Linkage {
     /// A library that may be needed; replaces the policy's list.
     #[arg(long, value_name = "NAME")]
     pub allow_needed: Vec<String>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const GATE_EXAMPLES: &str = "\
@@ -182,15 +206,15 @@ pub struct Diff {
     /// Between runtimes: say which new doors this shim holds; those that it holds are notes.
     #[arg(long, value_name = "LIB")]
     pub shim: Option<PathBuf>,
-    /// Doors left open on purpose, with reasons; those inside the program are for libvrocm.so alone.
-    #[arg(long, value_name = "FILE")]
-    pub accept: Option<PathBuf>,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// Acceptances.
+    #[command(flatten)]
+    pub accepted: Accepted,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const EVIDENCE_EXAMPLES: &str = "\
@@ -215,12 +239,12 @@ pub struct Evidence {
     /// Only this export, with its ways: instruction and function of each step. May be given several times.
     #[arg(long = "export", value_name = "NAME")]
     pub exports: Vec<String>,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const CONSUMERS_EXAMPLES: &str = "\
@@ -245,15 +269,15 @@ pub struct Consumers {
     /// A list of what the shim interposes (one name a line, or interposed.json); with --shim it tells the action of each row.
     #[arg(long, value_name = "LIST")]
     pub interposed: Option<PathBuf>,
-    /// Doors left open on purpose; those inside the program are for libvrocm.so alone.
-    #[arg(long, value_name = "FILE")]
-    pub accept: Option<PathBuf>,
+    /// Acceptances.
+    #[command(flatten)]
+    pub accepted: Accepted,
     /// Take each PATH, and every link on the way to it, inside this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const BINDINGS_EXAMPLES: &str = "\
@@ -281,12 +305,12 @@ pub struct Bindings {
     /// Root file system of the program, such as an unpacked image; preloads are looked up in it too.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// Doors left open on purpose; those inside the program are for libvrocm.so alone.
-    #[arg(long, value_name = "FILE")]
-    pub accept: Option<PathBuf>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// Acceptances.
+    #[command(flatten)]
+    pub accepted: Accepted,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -302,9 +326,9 @@ pub struct Explain {
     /// Id of a check (`open-door`), name of an export (`hipMalloc`), a class, or a word of a report.
     #[arg(value_name = "CHECK|EXPORT")]
     pub topic: String,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
 }
 
 /// Subcommands of `manifest`.
@@ -324,9 +348,9 @@ pub struct ManifestAdd {
     /// The runtime library.
     #[arg(value_name = "RUNTIME")]
     pub runtime: PathBuf,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
 }
 
 /// Arguments of `manifest exports`.
@@ -335,9 +359,9 @@ pub struct ManifestExports {
     /// The runtime library.
     #[arg(value_name = "RUNTIME")]
     pub runtime: PathBuf,
-    /// Families of runtimes beside those inside the program: a folder as under manifests/, or a folder of such folders.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: Vec<PathBuf>,
+    /// Known families.
+    #[command(flatten)]
+    pub families: Families,
     /// Which release it is a build of, such as 7.2.4.
     #[arg(long)]
     pub release: crate::manifest::Release,
@@ -359,9 +383,9 @@ pub struct GfxScan {
     /// Is this target known? gfx942, gfx90a:xnack+, amdgcn-amd-amdhsa--gfx1100.
     #[arg(long, value_name = "gfxNNN")]
     pub target: Option<String>,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Other questions of `gfx-scan`.
@@ -396,9 +420,9 @@ pub struct Preflight {
     /// Only warn: exit status 0 whatever comes out.
     #[arg(long)]
     pub warn_only: bool,
-    /// How the report is written.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    /// The report.
+    #[command(flatten)]
+    pub output: Output,
     /// The command and its arguments.
     #[arg(value_name = "COMMAND", required = true, last = true)]
     pub words: Vec<String>,

@@ -10,7 +10,7 @@ use vrocm_audit::evidence::Verdict;
 use vrocm_audit::finding::{Check, page};
 use vrocm_audit::gfx::verdict::Reason;
 use vrocm_audit::manifest::explain::{Remedy, Texts};
-use vrocm_audit::manifest::{Action, Class};
+use vrocm_audit::manifest::{Action, Class, Family, beyond, beyond_preload};
 
 fn pages() -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
@@ -23,7 +23,15 @@ fn pages() -> BTreeMap<String, String> {
     let mut rows: Vec<String> = checks().map(row).collect();
     rows.sort();
     let head = "# Checks\n\nEach page is made from the text that `vrocm-audit explain` prints; do not edit them by hand.\n\n| check | severity | what is checked |\n|---|---|---|\n";
-    pages.insert("README.md".into(), head.to_string() + &rows.concat());
+    let mut readme = head.to_string() + &rows.concat();
+    readme += "\n## What no preload closes\n\nNo checks: `coverage` and `gate` name them, `docs/DOORS.md` has the list.\n\n| way | what is done | found in a program by |\n|---|---|---|\n";
+    for way in beyond::entries().expect("good data") {
+        let finders: Vec<String> = way.found_by.iter().map(|finder| format!("{} [{1}]({1}.md)", finder.command, finder.check)).collect();
+        let finders = if finders.is_empty() { "-".into() } else { finders.join(", ") };
+        readme += &format!("| [{0}]({0}.md) | {1} | {finders} |\n", way.id, way.what);
+        assert!(pages.insert(format!("{}.md", way.id), way.page()).is_none(), "{} is a check, too", way.id);
+    }
+    pages.insert("README.md".into(), readme);
     pages
 }
 
@@ -99,4 +107,47 @@ fn every_word_of_a_report_is_explained() {
     for class in Class::ALL {
         assert!(texts.word(class.word()).is_none() && checks().all(|check| check.id != class.word()), "{class} means two things");
     }
+}
+
+/// What no preload closes: the table that reports read is that of the entries, and an id means nothing else.
+#[test]
+fn ways_that_no_preload_closes_are_explained() {
+    let (entries, texts) = (beyond::entries().expect("good data"), Texts::embedded().expect("good data"));
+    let families = Family::embedded().expect("good data");
+    assert_eq!(
+        beyond_preload().iter().map(|way| (way.id, way.what)).collect::<Vec<_>>(),
+        entries.iter().map(|entry| (entry.id.as_str(), entry.what.as_str())).collect::<Vec<_>>()
+    );
+    assert!(texts.word("beyond-preload").is_some());
+    for entry in &entries {
+        let id = entry.id.as_str();
+        assert!(id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{id}");
+        assert!(texts.word(id).is_none() && Class::ALL.iter().all(|class| class.word() != id), "{id} means two things");
+        assert!(families.iter().all(|family| family.row(id).is_none()), "{id} is an export");
+        for name in &entry.families {
+            assert!(families.iter().any(|family| family.name() == name), "{id}: {name} is no family");
+        }
+        for finder in &entry.found_by {
+            assert!(checks().any(|check| check.id == finder.check), "{id}: {} is no check", finder.check);
+            assert!(["bindings", "consumers"].contains(&finder.command.as_str()), "{id}: {} looks at no program", finder.command);
+        }
+        let printed = std::process::Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).args(["explain", id]).output().expect("it runs");
+        let printed = String::from_utf8(printed.stdout).expect("text");
+        assert!(printed.starts_with(&format!("{id} (no preload closes it)\n")), "{printed}");
+        for text in [&entry.what, &entry.why, &entry.fix].into_iter().chain(entry.evidence.iter().map(|item| &item.says)) {
+            assert!(printed.contains(text.as_str()), "{id}: explain leaves out {text}");
+        }
+    }
+}
+
+/// `docs/DOORS.md` has the same list, with the same words.
+#[test]
+fn the_doors_that_stay_open_are_those_of_the_data() {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/DOORS.md")).expect("text");
+    let section = text.split("\n## ").find(|section| section.starts_with("What stays open")).expect("the section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let doors: Vec<Vec<&str>> = rows.map(|row| row.splitn(3, " | ").map(|cell| cell.trim_matches('`')).collect()).collect();
+    let entries = beyond::entries().expect("good data");
+    let data: Vec<Vec<&str>> = entries.iter().map(|entry| vec![entry.id.as_str(), &entry.what, &entry.why]).collect();
+    assert_eq!(doors, data);
 }

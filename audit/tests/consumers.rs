@@ -335,3 +335,41 @@ fn the_report_keeps_its_schema() {
         assert!(!schema.is_valid(&report), "a verdict that there is not");
     }
 }
+
+/// A path that is not there is said, and does not end the others; inside a root as well.
+#[test]
+fn a_path_that_is_not_there_does_not_end_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    compile(folder.path(), OPENS, "program", &[]);
+    let root = folder.path().to_str().expect("text");
+    for more in [&["consumers", "/absent", "/program", "--root", root][..], &["consumers", "/absent", &format!("{root}/program")]] {
+        let outcome = audit(&[more, &REFERENCE].concat());
+        assert_eq!((outcome.exit, outcome.report["subjects"].as_array().map(Vec::len)), (2, Some(1)), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("/absent"), "{}", outcome.stderr);
+    }
+}
+
+/// Who names a file names it for no terminal: control characters are shown as numbers, and a line stays one. Programs get the name as it is.
+#[test]
+fn names_of_files_move_no_cursor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let odd = "a\u{1b}[2Jb\nPASS\u{9b}m";
+    let program = compile(folder.path(), OPENS, "program", &[]);
+    let mut damaged = std::fs::read(&program).expect("read");
+    damaged[32..40].fill(0x7f);
+    std::fs::write(folder.path().join("bad\u{1b}[2J.so"), damaged).expect("written");
+    std::fs::rename(program, folder.path().join(odd)).expect("renamed");
+    let run = |format: &str| {
+        let arguments = ["consumers", folder.path().to_str().expect("text"), "--format", format];
+        let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).args(arguments).args(REFERENCE).output().expect("it runs");
+        (String::from_utf8(done.stdout).expect("text"), String::from_utf8(done.stderr).expect("text"))
+    };
+    for format in ["text", "github", "markdown", "html"] {
+        let (out, err) = run(format);
+        assert!([&out, &err].iter().all(|text| !text.contains(|letter: char| letter.is_control() && letter != '\n')), "{format}: {out}{err}");
+        assert!(!err.contains("\n[2J") && err.lines().count() == 1, "{format}: {err}");
+    }
+    assert!(run("text").0.contains("a\\u{1b}[2Jb\\u{a}PASS\\u{9b}m  "), "{}", run("text").0);
+    let report: Value = serde_json::from_str(&run("json").0).expect("JSON");
+    assert!(report["subjects"][0]["file"].as_str().is_some_and(|file| file.ends_with(odd)), "{report}");
+}

@@ -73,6 +73,37 @@ fn the_reference_list_leaves_the_known_doors_open_and_more() {
     assert!(outcome.found("action-mismatch", "hipHostFree") && !outcome.found("action-mismatch", "hipFree"));
 }
 
+/// Whatever is held, what no preload closes is named, for the families that were audited; it is no finding.
+#[test]
+fn what_no_preload_closes_is_named() {
+    let ways = |arguments: &[&str]| -> (i32, BTreeSet<String>) {
+        let outcome = audit(arguments);
+        let ways = outcome.report["beyond_preload"].as_array().expect("ways").iter();
+        (outcome.exit, ways.map(|way| way["id"].as_str().expect("an id").to_string()).collect())
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    let hsa = stub(dir, "libhsa-runtime64.so.1", &["hsa_amd_memory_pool_allocate", "hsa_init", "hsa_iterate_agents"], None, &["-nostdlib"]);
+    let hip = stub(dir, "libamdhip64.so.7", &["hipFree", "hipGetDeviceCount", "hipMalloc", "hipMallocManaged"], Some(NODES), &["-nostdlib"]);
+    let (list, none) = (dir.join("names.txt"), dir.join("none.txt"));
+    std::fs::write(&list, "hipFree\nhipMalloc\nhipMallocManaged\n").expect("written");
+    std::fs::write(&none, "hipNone\n").expect("written");
+    let (clean, of_hip) = ways(&["coverage", text(&hip), "--interposed", text(&list)]);
+    let (_, of_hsa) = ways(&["coverage", text(&hsa), "--interposed", text(&list)]);
+    let (open, the_same) = ways(&["coverage", text(&hip), "--interposed", text(&none)]);
+    assert_eq!((clean, open), (0, 1), "a way is no finding, and hides none");
+    assert_eq!(of_hip, the_same, "whatever the shim holds");
+    assert!(of_hip.contains("dlmopen") && of_hip.contains("kernel-malloc") && of_hip.is_superset(&of_hsa));
+    assert!(!of_hsa.contains("kernel-malloc"), "{of_hsa:?}");
+    for (format, sign) in
+        [("text", "no preload closes: deepbind-constructors dlmopen "), ("markdown", "No preload closes: "), ("html", ">dlmopen</abbr>")]
+    {
+        let arguments = ["coverage", text(&hip), "--interposed", text(&list), "--format", format];
+        let done = Command::new(env!("CARGO_BIN_EXE_vrocm-audit")).args(arguments).output().expect("the program runs");
+        assert!(String::from_utf8_lossy(&done.stdout).contains(sign), "{format}");
+    }
+}
+
 #[test]
 fn an_export_that_nobody_has_classified_fails() {
     let folder = tempfile::tempdir().expect("a temporary folder");

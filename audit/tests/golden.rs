@@ -173,6 +173,8 @@ fn explanations() {
             ("explain-export", &["explain", "hipMemPoolTrimTo"], 0),
             ("explain-held", &["explain", "hipGetDriverEntryPoint"], 0),
             ("explain-other", &["explain", "hipInit"], 0),
+            ("explain-beyond", &["explain", "beyond-preload"], 0),
+            ("explain-way", &["explain", "dlmopen"], 0),
             ("explain-refused", &["explain", "hipFry"], 2),
         ],
     );

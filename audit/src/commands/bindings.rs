@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Bindings) -> Result<ExitCode> {
     let own = resolution.objects.iter().any(|object| is_own_shim(&object.file));
     let families = Family::embedded()?;
     let table = ClassTable::embedded()?;
-    let acceptances = match &arguments.accept {
+    let acceptances = match &arguments.accepted.accept {
         Some(path) => inputs::acceptances(Some(path), None)?,
         None if own => Acceptances::embedded()?,
         None => Acceptances::default(),
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Bindings) -> Result<ExitCode> {
     unread.extend(seen.unread);
     findings.extend(seen.findings);
     (subject.unseen, subject.named) = (seen.unseen, seen.named);
-    deliver(Report::new("vrocm-audit", Subjects::Bindings(Box::new(subject)), findings, unread), arguments.format)
+    deliver(Report::new("vrocm-audit", Subjects::Bindings(Box::new(subject)), findings, unread), arguments.output.format)
 }
 
 /// A name without a slash is one for `PATH`; where that has none, a file of this name in the working directory will do.

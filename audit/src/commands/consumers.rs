@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
-
 use super::{Result, coverage, deliver, inputs};
 use crate::archive::{self, Limits, What, image, walk};
 use crate::cli::Consumers;
@@ -36,16 +34,16 @@ pub(super) fn run(arguments: &Consumers) -> Result<ExitCode> {
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(coverage::reference()?),
     };
-    let acceptances = inputs::acceptances(arguments.accept.as_deref(), path.as_deref())?;
+    let acceptances = inputs::acceptances(arguments.accepted.accept.as_deref(), path.as_deref())?;
     let auditor = Auditor::new(&families, &table, &shim, image.as_ref(), &acceptances, coverage::today());
-    let (jobs, unlisted) = jobs(arguments)?;
+    let (jobs, unlisted) = jobs(arguments);
     let mut found = work(&jobs, &auditor);
     found.unread.extend(unlisted);
     found.subjects.sort_by(|a, b| a.file.cmp(&b.file));
     found.unread.sort();
     let findings = found.subjects.iter().flat_map(consumers::findings).collect();
     let subjects = Subjects::Consumers { subjects: found.subjects, scanned: found.scanned, shim: shim.describe() };
-    deliver(Report::new("vrocm-audit", subjects, findings, found.unread), arguments.format)
+    deliver(Report::new("vrocm-audit", subjects, findings, found.unread), arguments.output.format)
 }
 
 /// One file to look at.
@@ -56,11 +54,17 @@ struct Job {
 }
 
 /// Files in order, and what could not be listed.
-fn jobs(arguments: &Consumers) -> Result<(Vec<Job>, Vec<String>)> {
+fn jobs(arguments: &Consumers) -> (Vec<Job>, Vec<String>) {
     let (mut jobs, mut unlisted) = (Vec::new(), Vec::new());
     for path in &arguments.paths {
         let path = match &arguments.root {
-            Some(folder) => root::inside(folder, path).with_context(|| format!("{} in {}", path.display(), folder.display()))?,
+            Some(folder) => match root::inside(folder, path) {
+                Ok(inside) => inside,
+                Err(error) => {
+                    unlisted.push(format!("{} in {}: {error}", path.display(), folder.display()));
+                    continue;
+                }
+            },
             None => path.clone(),
         };
         if path.is_dir() && !image::is_layout(&path) {
@@ -70,7 +74,7 @@ fn jobs(arguments: &Consumers) -> Result<(Vec<Job>, Vec<String>)> {
             jobs.push(Job { path, named: true });
         }
     }
-    Ok((jobs, unlisted))
+    (jobs, unlisted)
 }
 
 /// What came of all files.

@@ -16,7 +16,7 @@ use crate::report::{Format, Report, Subjects};
 const INSTALLED: &str = "/usr/local/vrocm/libvrocm.so";
 
 pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
-    let families = families(&arguments.manifests)?;
+    let families = families(&arguments.families.manifests)?;
     let table = ClassTable::embedded()?;
     let path = arguments.shim.clone().or_else(|| if arguments.interposed.is_none() { find_shim() } else { None });
     let list = inputs::interposed(arguments.interposed.as_deref(), path.as_deref())?;
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
         (None, Some(list)) => Shim::from_list(list),
         (None, None) => Shim::from_list(reference()?),
     };
-    let acceptances = inputs::acceptances(arguments.accept.as_deref(), path.as_deref())?;
+    let acceptances = inputs::acceptances(arguments.accepted.accept.as_deref(), path.as_deref())?;
     let context = Context { table: &table, families: &families, acceptances: &acceptances, today: today() };
 
     let mut unread = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Coverage) -> Result<ExitCode> {
         evidence::weigh(&runtimes, &families, &table, &mut findings)?;
     }
     let report = Report::new("vrocm-audit", Subjects::Coverage(subjects), findings, unread);
-    deliver(if arguments.format == Format::Html { report.with_families(families) } else { report }, arguments.format)
+    deliver(if arguments.output.format == Format::Html { report.with_families(families) } else { report }, arguments.output.format)
 }
 
 /// The families inside the program, and those of folders the user names; one of the same name takes the place of ours.

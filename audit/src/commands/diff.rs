@@ -43,7 +43,7 @@ impl Side<'_> {
 }
 
 pub(super) fn run(arguments: &cli::Diff) -> Result<ExitCode> {
-    let families = families(&arguments.manifests)?;
+    let families = families(&arguments.families.manifests)?;
     let side = |path: &Path| side(path, &families).with_context(|| path.display().to_string());
     let (old, new) = (side(&arguments.old)?, side(&arguments.new)?);
     let kinds = (old.kind(), new.kind());
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &cli::Diff) -> Result<ExitCode> {
     if arguments.shim.is_some() && !matches!(difference, Difference::Runtimes(_)) {
         bail!("--shim: says which new doors of a runtime a shim holds; OLD and NEW are {}", kinds.0);
     }
-    deliver(Report::new("vrocm-audit", Subjects::Diff(difference), findings, Vec::new()), arguments.format)
+    deliver(Report::new("vrocm-audit", Subjects::Diff(difference), findings, Vec::new()), arguments.output.format)
 }
 
 fn side<'a>(path: &Path, families: &'a [Family]) -> Result<Side<'a>> {
@@ -182,7 +182,7 @@ fn of_runtimes<'a>(
         bail!("{} has runtimes of {old}, {} of {new}: they are not compared", arguments.old.display(), arguments.new.display());
     }
     let shim = arguments.shim.as_deref().map(|path| crate::elf::Elf::open(path).map(|image| (path, image))).transpose()?;
-    let acceptances = inputs::acceptances(arguments.accept.as_deref(), arguments.shim.as_deref())?;
+    let acceptances = inputs::acceptances(arguments.accepted.accept.as_deref(), arguments.shim.as_deref())?;
     let mut changes = Vec::new();
     for (old, new) in old.into_iter().zip(new) {
         let (old, new) = (build(old, families, &table), build(new, families, &table));
@@ -213,7 +213,7 @@ fn build<'a>((runtime, library): (Runtime<'a>, Option<Library>), families: &[Fam
 /// Two shims are held against the lists inside the program, and those of the user's families.
 fn of_shims(old: &Library, new: &Library, families: &[Family], arguments: &cli::Diff, findings: &mut Vec<Finding>) -> Result<shims::Change> {
     let (table, policy) = (ClassTable::embedded()?, Policy::embedded()?);
-    let accepted: Acceptances = inputs::acceptances(arguments.accept.as_deref(), Some(new.path()))?;
+    let accepted: Acceptances = inputs::acceptances(arguments.accepted.accept.as_deref(), Some(new.path()))?;
     let context = Context { table: &table, families, acceptances: &accepted, today: today() };
     let runtimes = super::coverage::listed(families);
     let read = |library: &Library| -> Result<(linkage::Subject, Vec<coverage::Subject>)> {

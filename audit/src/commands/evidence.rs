@@ -19,7 +19,7 @@ use crate::manifest::{ClassTable, Family};
 use crate::report::{Report, Subjects};
 
 pub(super) fn run(arguments: &Evidence) -> Result<ExitCode> {
-    let families = coverage::families(&arguments.manifests)?;
+    let families = coverage::families(&arguments.families.manifests)?;
     let table = ClassTable::embedded()?;
     let prefixes: Vec<&str> = families.iter().map(|family| family.identity.soname_prefix.as_str()).collect();
     let paths = inputs::expand(&arguments.runtimes, &prefixes)?;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Evidence) -> Result<ExitCode> {
             }
         }
     });
-    deliver(Report::new("vrocm-audit", Subjects::Evidence(subjects), findings, unread), arguments.format)
+    deliver(Report::new("vrocm-audit", Subjects::Evidence(subjects), findings, unread), arguments.output.format)
 }
 
 /// What somebody who waits is told.

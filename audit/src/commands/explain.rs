@@ -8,21 +8,27 @@ use anyhow::bail;
 use super::{Result, checks, coverage};
 use crate::cli::Explain;
 use crate::finding::Check;
+use crate::manifest::beyond::{self, Entry};
 use crate::manifest::explain::{Remedy, Texts, Word};
 use crate::manifest::schema::Evidence;
 use crate::manifest::{Action, Class, ClassRule, ClassTable, CodeReading, Family, InterposedList, Judgement};
 
+/// The word under which reports name what no preload closes.
+const BEYOND: &str = "beyond-preload";
+
 pub(super) fn run(arguments: &Explain) -> Result<ExitCode> {
     let topic = arguments.topic.as_str();
     let texts = Texts::embedded()?;
-    let families = coverage::families(&arguments.manifests)?;
+    let families = coverage::families(&arguments.families.manifests)?;
     let table = ClassTable::embedded()?;
     let text = if let Some(check) = checks().find(|check| check.id == topic) {
         explain_check(check, texts.remedy(topic))
     } else if let Some(class) = Class::ALL.into_iter().find(|class| class.word() == topic) {
         explain_class(class, &table, &families)
     } else if let Some(word) = texts.word(topic) {
-        explain_word(word)
+        explain_word(word) + &if topic == BEYOND { list_of_ways()? } else { String::new() }
+    } else if let Some(way) = beyond::entries()?.into_iter().find(|way| way.id == topic) {
+        explain_way(&way)
     } else {
         explain_export(topic, &table, &families)?
     };
@@ -50,6 +56,28 @@ fn explain_check(check: &Check, remedy: Option<&Remedy>) -> String {
 
 fn explain_word(word: &Word) -> String {
     [format!("{} ({})\n", word.word, word.is), paragraph("what", &word.what), paragraph("why", &word.why), paragraph("fix", &word.fix)].concat()
+}
+
+/// Every way, by its id.
+fn list_of_ways() -> Result<String> {
+    Ok(beyond::entries()?.iter().map(|way| format!("  {:<22} {}\n", way.id, way.what)).collect())
+}
+
+fn explain_way(way: &Entry) -> String {
+    let each = |head: &str, lines: &[String]| -> String {
+        lines.iter().enumerate().map(|(at, line)| paragraph(if at == 0 { head } else { "" }, line)).collect()
+    };
+    let known: Vec<String> = way.evidence.iter().map(|item| format!("{}: {} ({})", item.kind.word(), item.says, item.at)).collect();
+    [
+        format!("{} (no preload closes it)\n", way.id),
+        paragraph("what", &way.what),
+        paragraph("why", &way.why),
+        paragraph("fix", &way.fix),
+        paragraph("concerns", &way.concerns()),
+        each("found", &way.finders()),
+        each("known", &known),
+    ]
+    .concat()
 }
 
 /// What follows from a class, and who is in it.
@@ -153,7 +181,7 @@ fn in_code(name: &str, reading: &CodeReading) -> Option<String> {
 }
 
 fn evidence(items: &[Evidence]) -> String {
-    items.iter().map(|item| format!("  {:<9}  {} ({})\n", format!("{:?}", item.kind).to_lowercase(), item.says, item.at)).collect()
+    items.iter().map(|item| format!("  {:<9}  {} ({})\n", item.kind.word(), item.says, item.at)).collect()
 }
 
 /// What to do about an open door: a row for our table, a wrapper for another shim, an acceptance.

@@ -219,6 +219,6 @@ fn families_for(reports: &[(Format, &PathBuf)], format: Format, config: &Config)
 fn write(report: &Report, format: Format, path: &Path) -> Result<()> {
     let shown = || path.display().to_string();
     let mut text = Vec::new();
-    report.write(format, false, || checks().collect(), &mut text).with_context(shown)?;
+    report.show(format, false, || checks().collect(), &mut text).with_context(shown)?;
     std::fs::write(path, text).with_context(shown)
 }

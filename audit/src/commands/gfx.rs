@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &GfxScan) -> Result<ExitCode> {
     let verdict = target.as_ref().map(|answer| answer.verdict);
     let incomplete = !unread.is_empty();
     let report = Report::new("gfx-scan", Subjects::Gfx { subjects, target }, findings, unread);
-    let status = deliver(report, arguments.format)?;
+    let status = deliver(report, arguments.output.format)?;
     // With a target the answer decides, not the severity of findings.
     Ok(match verdict.map(Verdict::exit_status) {
         _ if incomplete => ExitCode::from(NO_AUDIT),

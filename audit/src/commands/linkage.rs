@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Linkage) -> Result<ExitCode> {
             Err(error) => unread.push(format!("{error:#}")),
         }
     }
-    deliver(Report::new("vrocm-audit", Subjects::Linkage(subjects), findings, unread), arguments.format)
+    deliver(Report::new("vrocm-audit", Subjects::Linkage(subjects), findings, unread), arguments.output.format)
 }
 
 fn policy(arguments: &Linkage) -> Result<Policy> {

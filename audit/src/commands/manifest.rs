@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Manifest) -> Result<ExitCode> {
 
 /// What the code of a known build says, without addresses and ways.
 fn reading(arguments: &ManifestAdd) -> Result<ExitCode> {
-    let families = coverage::families(&arguments.manifests)?;
+    let families = coverage::families(&arguments.families.manifests)?;
     let subject = evidence::read(&arguments.runtime, &families, &ClassTable::embedded()?, &mut Vec::new())?;
     let family = families.iter().find(|family| family.name() == subject.family);
     let builds = family.map_or(&[][..], |family| family.builds);
@@ -38,7 +38,7 @@ fn reading(arguments: &ManifestAdd) -> Result<ExitCode> {
 
 /// One line per unknown export, in the form of `classes.json`. What the code says nothing certain of gets no class: `?` is refused when it is read.
 fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
-    let families = coverage::families(&arguments.manifests)?;
+    let families = coverage::families(&arguments.families.manifests)?;
     let subject = evidence::read(&arguments.runtime, &families, &ClassTable::embedded()?, &mut Vec::new())?;
     let release = subject.release.map_or("?".to_string(), |release| release.to_string());
     let text = |value: &str| serde_json::Value::from(value).to_string();
@@ -68,7 +68,7 @@ fn add(arguments: &ManifestAdd) -> Result<ExitCode> {
 }
 
 fn exports(arguments: &ManifestExports) -> Result<ExitCode> {
-    let families = coverage::families(&arguments.manifests)?;
+    let families = coverage::families(&arguments.families.manifests)?;
     let runtime = Runtime::read(&arguments.runtime, &families)?;
     let missing = |what: &str| anyhow!("{}: {what}: a build is known by it", runtime.file);
     let listed = |export: &RuntimeExport| ListedExport { name: export.name.to_string(), node: export.node.as_deref().map(Into::into) };

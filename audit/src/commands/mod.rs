@@ -36,6 +36,7 @@ use crate::gfx::checks as gfx_checks;
 use crate::gfx::preflight::reasons;
 use crate::linkage::RULES;
 use crate::loader::unknown;
+use crate::report::printable::one_line;
 use crate::report::{Format, Report, github};
 
 /// File name of our own shim: its acceptances and the list of its exports ship inside the program.
@@ -94,7 +95,7 @@ fn finish(program: &str, done: Result<ExitCode>) -> ExitCode {
 
 /// One line on standard error.
 fn complain(program: &str, what: &str) {
-    let _ = writeln!(io::stderr(), "{program}: {what}");
+    let _ = writeln!(io::stderr(), "{program}: {}", one_line(what));
 }
 
 /// Writes the report and says what follows from it: 0, 1, or 2 where something could not be audited.
@@ -105,7 +106,7 @@ fn deliver(report: Report, format: Format) -> Result<ExitCode> {
     let stdout = io::stdout();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut out = BufWriter::with_capacity(1 << 16, stdout.lock());
-    report.write(format, colour, || checks().collect(), &mut out)?;
+    report.show(format, colour, || checks().collect(), &mut out)?;
     out.flush()?;
     if format == Format::Github {
         append_summary(&report)?;
@@ -127,7 +128,7 @@ fn append_summary(report: &Report) -> Result<()> {
     let Some(path) = github::summary_file() else { return Ok(()) };
     let shown = std::path::Path::new(&path).display().to_string();
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).with_context(|| shown.clone())?;
-    report.write(Format::Markdown, false, || checks().collect(), &mut file).context(shown)
+    report.show(Format::Markdown, false, || checks().collect(), &mut file).context(shown)
 }
 
 /// Every check of every audit.

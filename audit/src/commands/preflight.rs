@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Preflight) -> Result<ExitCode> {
     }
     let status = answer.verdict.exit_status();
     let findings = findings(&answer);
-    deliver(Report::new("gfx-scan", Subjects::Preflight(Box::new(answer)), findings, Vec::new()), arguments.format)?;
+    deliver(Report::new("gfx-scan", Subjects::Preflight(Box::new(answer)), findings, Vec::new()), arguments.output.format)?;
     Ok(ExitCode::from(status))
 }
 

@@ -98,9 +98,13 @@ fn number(text: &str) -> Option<(u32, &str)> {
     if digits.is_empty() {
         return None;
     }
-    // Beyond 32 bits, and below zero, the value is far out of any range here.
-    let value = digits.parse().unwrap_or(u32::MAX);
-    Some((if negative { value.wrapping_neg() } else { value }, rest))
+    // As strtoul has it, of which the lower half is kept: 4294967307 is 11.
+    let value = match digits.parse::<u64>() {
+        Ok(value) if negative => value.wrapping_neg(),
+        Ok(value) => value,
+        Err(_) => u64::MAX,
+    };
+    Some(((value & u64::from(u32::MAX)) as u32, rest))
 }
 
 #[cfg(test)]
@@ -110,9 +114,14 @@ mod tests {
 
     #[test]
     fn values_that_the_thunk_takes() {
-        for (text, expected) in
-            [("11.0.0", (11, 0, 0)), ("9.0.10", (9, 0, 10)), (" +9. 0.10", (9, 0, 10)), ("63.255.255", (63, 255, 255)), ("010.03.00", (10, 3, 0))]
-        {
+        for (text, expected) in [
+            ("11.0.0", (11, 0, 0)),
+            ("9.0.10", (9, 0, 10)),
+            (" +9. 0.10", (9, 0, 10)),
+            ("63.255.255", (63, 255, 255)),
+            ("010.03.00", (10, 3, 0)),
+            ("4294967307.0.-18446744073709551615", (11, 0, 1)),
+        ] {
             let (major, minor, step) = expected;
             assert_eq!(Override::parse(text), Ok(Override { major, minor, step }), "{text:?}");
         }
@@ -124,7 +133,7 @@ mod tests {
         for text in ["11", "11.0", "11.0.", "11.0.0 ", "11.0.0.0", "gfx1100", "11,0,0", "a.b.c", "11.0.0\n", " "] {
             assert_eq!(Override::parse(text), Err(BadOverride::Shape(text.into())));
         }
-        for text in ["64.0.0", "11.256.0", "11.0.256", "-1.0.0", "99999999999.0.0"] {
+        for text in ["64.0.0", "11.256.0", "11.0.256", "-1.0.0", "99999999999.0.0", "99999999999999999999999.0.0"] {
             assert_eq!(Override::parse(text), Err(BadOverride::Range(text.into())));
         }
     }

@@ -127,6 +127,10 @@ impl<'l> Run<'l> {
         if self.loader.secure && by != PRELOADS && !secure::is_preload(name) {
             return;
         }
+        // It is in the process already, as one that is named twice is, and keeps its place behind what the program needs.
+        if self.answers_interpreter(name) {
+            return;
+        }
         self.only_set_id.set(self.loader.secure && !name.contains('/'));
         let requested = self.request(&mut walked.state, name, 0);
         self.only_set_id.set(false);

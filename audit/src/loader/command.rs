@@ -59,7 +59,8 @@ pub fn start(tree: &Tree, request: &Request) -> Result<Started, Error> {
         arguments.insert(0, path.clone());
         arguments.splice(0..0, argument);
         scripts.push(Script { path, interpreter: interpreter.clone() });
-        word = interpreter;
+        // The kernel opens it from the working directory; no PATH is asked.
+        word = if interpreter.contains('/') { interpreter } else { format!("./{interpreter}") };
     }
     Err(Error { subject: request.command.clone(), problem: format!("more than {MOST_SCRIPTS} scripts that start one another") })
 }
@@ -93,9 +94,11 @@ fn find(tree: &Tree, word: &str, environment: &[(String, String)]) -> Result<Str
     Err(fail(passed.map_or_else(|| format!("not found in PATH ({path})"), |candidate| format!("not found in PATH; {candidate} is not executable"))))
 }
 
-/// Interpreter and argument of a script; `None` for an ELF file. A text file without a first line is the shell's, as `execvp` has it.
+/// Interpreter and argument of a script; `None` for an ELF file. What the kernel takes for no program (`ENOEXEC`) is the shell's, as `execvp` has it: a
+/// text, an empty file, a first line that names no interpreter or none that fits into what the kernel reads. Bytes that are no text are an error.
 fn first_line(tree: &Tree, path: &str) -> Result<Option<(String, Option<String>)>, Error> {
     let fail = |problem: String| Error { subject: path.to_string(), problem };
+    let shell = Some(("/bin/sh".to_string(), None));
     let mut head = Vec::new();
     let opened = tree.file(path).and_then(std::fs::File::open);
     opened
@@ -105,15 +108,20 @@ fn first_line(tree: &Tree, path: &str) -> Result<Option<(String, Option<String>)
         return Ok(None);
     }
     let Some(rest) = head.strip_prefix(b"#!") else {
-        let text = !head.is_empty() && head.split(|&byte| byte == b'\n').next().is_some_and(|line| !line.contains(&0));
-        return if text { Ok(Some(("/bin/sh".into(), None))) } else { Err(fail("is neither an ELF file nor a script".into())) };
+        let text = head.split(|&byte| byte == b'\n').next().is_none_or(|line| !line.contains(&0));
+        return if text { Ok(shell) } else { Err(fail("is neither an ELF file nor a script".into())) };
     };
-    let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let ends = rest.iter().any(|byte| [b'\n', 0].contains(byte)) || head.len() < FIRST_LINE;
+    let line = rest.split(|byte| [b'\n', 0].contains(byte)).next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
-    let line = line.trim_matches([' ', '\t']);
-    let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let line = line.trim_start_matches([' ', '\t']);
+    let (interpreter, argument) = match line.split_once([' ', '\t']) {
+        Some(halves) => halves,
+        None if ends => (line, ""),
+        None => return Ok(shell),
+    };
     if interpreter.is_empty() {
-        return Err(fail("its first line names no interpreter".into()));
+        return Ok(shell);
     }
     let argument = argument.trim_matches([' ', '\t']);
     Ok(Some((interpreter.to_string(), (!argument.is_empty()).then(|| argument.to_string()))))
@@ -127,12 +135,33 @@ fn through_env(tree: &Tree, path: &str, arguments: &[String], environment: &mut 
     }
     let mut left: Vec<String> = arguments.to_vec();
     let mut changed = environment.clone();
+    // A dash, two of them or a variable end the options.
+    let mut options = true;
     loop {
         let first = (!left.is_empty()).then(|| left.remove(0))?;
         let mut unset = |name: &str| changed.retain(|(key, _)| key != name);
         match first.as_str() {
-            "--" => {}
-            "-" | "-i" | "--ignore-environment" => changed.clear(),
+            word if !options || !word.starts_with('-') => {
+                let Some((name, value)) = word.split_once('=') else {
+                    *environment = changed;
+                    return Some((first, left));
+                };
+                unset(name);
+                changed.push((name.to_string(), value.to_string()));
+                options = false;
+            }
+            "--" => {
+                options = false;
+                if left.first().is_some_and(|word| word == "-") {
+                    left.remove(0);
+                    changed.clear();
+                }
+            }
+            "-" => {
+                changed.clear();
+                options = false;
+            }
+            "-i" | "--ignore-environment" => changed.clear(),
             "-u" | "--unset" => unset(&left.first().cloned().inspect(|_| drop(left.remove(0)))?),
             "-S" | "--split-string" => {
                 let text = (!left.is_empty()).then(|| left.remove(0))?;
@@ -144,15 +173,7 @@ fn through_env(tree: &Tree, path: &str, arguments: &[String], environment: &mut 
             }
             word if word.starts_with("-u") => unset(&word[2..]),
             word if word.starts_with("--unset=") => unset(&word["--unset=".len()..]),
-            word if word.starts_with('-') => return None,
-            word => {
-                let Some((name, value)) = word.split_once('=') else {
-                    *environment = changed;
-                    return Some((first, left));
-                };
-                changed.retain(|(key, _)| key != name);
-                changed.push((name.to_string(), value.to_string()));
-            }
+            _ => return None,
         }
     }
 }

@@ -5,9 +5,10 @@
 //! inside the program are in [`Family::embedded`]; others are read with [`Family::load`].
 //!
 //! [`schema`] has the judgements' types and rules, [`builds`] the lists of known builds, [`table`] which classes must be interposed,
-//! [`acceptance`] the doors left open on purpose, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
+//! [`acceptance`] the doors left open on purpose, [`beyond`] the ways that no preload closes, [`interposed`] what a shim says it does, [`glibc`] which system has which symbols.
 
 pub mod acceptance;
+pub mod beyond;
 pub mod builds;
 pub mod devices;
 pub mod explain;
@@ -49,10 +50,16 @@ struct Embedded {
 #[expect(clippy::unreadable_literal, reason = "generated code")]
 mod embedded {
     use super::Embedded;
+    use super::beyond::{Finder, Way};
     use super::builds::{KnownBuild, KnownImport};
     #[allow(clippy::enum_glob_use, reason = "which variants are used depends on the judgements")]
     use super::schema::{Class::*, Release, Row, Size::*, Undoes::*};
     include!(concat!(env!("OUT_DIR"), "/families.rs"));
+}
+
+/// The ways of [`beyond`], ready for reports.
+pub fn beyond_preload() -> &'static [beyond::Way] {
+    embedded::WAYS
 }
 
 /// `manifests/<family>/family.json`: how a runtime of this family is recognised.

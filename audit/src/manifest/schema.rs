@@ -212,6 +212,18 @@ pub enum EvidenceKind {
     Measured,
 }
 
+impl EvidenceKind {
+    /// The word that manifests, JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Header => "header",
+            Self::Disassembly => "disassembly",
+            Self::Measured => "measured",
+        }
+    }
+}
+
 /// A class that holds for some versions only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ use crate::gate::{Checked, Gate, Row};
 use crate::gfx::preflight::decide::Candidate;
 use crate::gfx::verdict::Answer;
 use crate::loader::Unknown;
+use crate::manifest::beyond::Way;
 use crate::{coverage, gfx, linkage};
 
 #[derive(Serialize)]
@@ -30,6 +31,8 @@ struct Document<'a> {
     scanned: Option<Scanned>,
     subjects: &'a Subjects,
     findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    beyond_preload: Vec<&'static Way>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     unread: &'a [String],
 }
@@ -134,6 +137,7 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         },
         subjects: &report.subjects,
         findings: &report.findings,
+        beyond_preload: report.beyond_preload(),
         unread: &report.unread,
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;

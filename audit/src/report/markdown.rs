@@ -27,6 +27,10 @@ pub(super) fn write(report: &Report, checks: Checks, out: &mut dyn Write) -> io:
         writeln!(out, "- **not audited**: {}", escape(what))?;
     }
     write_subjects(&report.subjects, out)?;
+    let ways: Vec<String> = report.beyond_preload().iter().map(|way| escape(way.id)).collect();
+    if !ways.is_empty() {
+        writeln!(out, "No preload closes: {} (`vrocm-audit explain beyond-preload`).\n", ways.join(", "))?;
+    }
     let all = checks();
     let mut groups: BTreeMap<(std::cmp::Reverse<Severity>, &str), Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {

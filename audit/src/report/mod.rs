@@ -10,12 +10,15 @@ mod html;
 pub mod json;
 mod junit;
 mod markdown;
+pub mod printable;
 mod sarif;
 pub mod text;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+
+use self::printable::Printable;
 
 use crate::bindings;
 use crate::consumers;
@@ -26,7 +29,8 @@ use crate::finding::{self, Check, Finding};
 use crate::gate;
 use crate::gfx;
 use crate::linkage;
-use crate::manifest::Family;
+use crate::manifest::beyond::Way;
+use crate::manifest::{Family, beyond_preload};
 
 /// Version of the JSON report. Keys may be added within a version, never changed.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -50,6 +54,13 @@ pub enum Format {
     Gitlab,
     /// One page with the coverage matrix, which needs no network.
     Html,
+}
+
+impl Format {
+    /// True for formats that people look at as they are; the others have rules of their own for control characters.
+    fn is_shown(self) -> bool {
+        matches!(self, Self::Text | Self::Github | Self::Markdown | Self::Html)
+    }
 }
 
 /// Where the texts of all checks are, for the formats that show them; read only there.
@@ -221,7 +232,23 @@ impl Report {
         }
     }
 
-    /// Writes it in one format.
+    /// What no preload closes, of the families whose exports were held against a shim; it is no finding.
+    pub fn beyond_preload(&self) -> Vec<&'static Way> {
+        let audited = self.subjects.coverage();
+        beyond_preload().iter().filter(|way| audited.iter().any(|subject| way.leads_to(&subject.family))).collect()
+    }
+
+    /// Writes it in one format for whoever asked: what people look at as it is has no control characters of anybody's names.
+    pub fn show(&self, format: Format, colour: bool, checks: Checks, out: &mut dyn Write) -> io::Result<()> {
+        if !format.is_shown() {
+            return self.write(format, colour, checks, out);
+        }
+        let mut out = io::BufWriter::with_capacity(1 << 16, Printable::new(out, colour));
+        self.write(format, colour, checks, &mut out)?;
+        out.flush()
+    }
+
+    /// Writes it in one format, with names as they stand in files.
     pub fn write(&self, format: Format, colour: bool, checks: Checks, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Json => json::write(self, out),

@@ -22,7 +22,9 @@ fn library(folder: &Path, flags: &[&str]) -> PathBuf {
 /// The library with these bytes changed.
 fn patched(path: &Path, steps: &[&str]) -> Vec<u8> {
     let mut bytes = std::fs::read(path).expect("just built");
-    steps.iter().for_each(|step| patch::apply(&mut bytes, step));
+    for step in steps {
+        patch::apply(&mut bytes, step);
+    }
     bytes
 }
 

@@ -12,7 +12,9 @@ use super::patch;
 fn patched(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str], steps: &[&str]) -> PathBuf {
     let path = shim(folder, more, libraries, flags);
     let mut bytes = std::fs::read(&path).expect("just built");
-    steps.iter().for_each(|step| patch::apply(&mut bytes, step));
+    for step in steps {
+        patch::apply(&mut bytes, step);
+    }
     std::fs::write(&path, bytes).expect("writable");
     path
 }
@@ -99,10 +101,11 @@ fn a_library_is_used_if_something_may_come_from_it() {
     let unused = |more: &str, libraries: &[(&str, &[&str])]| said(&look(&shim(folder.path(), more, libraries, &[]), ALLOWED).1, "needed-unused");
     let helper = "void helper(void); int hipFor(void) { helper(); return 0; }\n";
     let sine = "double sin(double); int hipSine(void) { return sin(1); }\n";
-    let (libx, libm): ((&str, &[&str]), (&str, &[&str])) = (("libx.so.1", &["helper"]), ("libm.so.6", &["sin"]));
+    let libx: (&str, &[&str]) = ("libx.so.1", &["helper"]);
+    let maths: (&str, &[&str]) = ("libm.so.6", &["sin"]);
     assert_eq!(unused(helper, &[libx]), [], "an unversioned name may be of any library that is not glibc's");
-    assert_eq!(unused(sine, &[libm]), [], "glibc keeps sin there");
-    assert_eq!(unused(&format!("{STRLEN}{helper}"), &[LIBC[0], libx, libm]), one(Severity::Warn, "imposed-on-all"), "helper is none of libm's");
+    assert_eq!(unused(sine, &[maths]), [], "glibc keeps sin there");
+    assert_eq!(unused(&format!("{STRLEN}{helper}"), &[LIBC[0], libx, maths]), one(Severity::Warn, "imposed-on-all"), "helper is none of libm's");
     assert_eq!(unused(STRLEN, &[LIBC[0], libx]), one(Severity::Warn, "imposed-on-all"), "strlen has libc's version");
     let left =
         "#pragma GCC visibility push(default)\nvoid __gmon_start__(void) __attribute__((weak)); void *hipUse(void) { return __gmon_start__; }\n";

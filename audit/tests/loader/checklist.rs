@@ -211,6 +211,44 @@ fn scripts_lead_to_their_interpreter_and_are_unknown() {
     let found = resolved(root.path(), "train", &[]);
     assert_eq!((found.program.as_str(), codes(&found)), ("/bin/app", vec![unknown::SCRIPT.id]));
     assert_eq!(found.arguments, ["-u", "/bin/train"]);
+    // What the kernel runs not (ENOEXEC) is the shell's, as execvp has it; measured with env(1).
+    fs::copy(root.path().join("bin/app"), root.path().join("bin/sh")).expect("copied");
+    let long = format!("#!/{}sh\n", "b/".repeat(200));
+    for text in ["", "#!", "#!\n", "#! \t\n", "true\n", &long] {
+        script("bin/odd", text);
+        assert_eq!(resolved(root.path(), "odd", &[]).program, "/bin/sh", "{text:?}");
+    }
+    for text in ["#!/bin/app\0/x", "#!/bin/app", "#!  /bin/app -x", "#!/bin/app\t\n"] {
+        script("bin/odd", text);
+        assert_eq!(resolved(root.path(), "odd", &[]).program, "/bin/app", "{text:?}");
+    }
+    script("bin/odd", "\u{1}\0\u{2}");
+    assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err(), "bytes are no script");
+    // An interpreter without a slash is one of the working directory; PATH is not asked.
+    script("bin/odd", "#!app\n");
+    assert!(loader::resolve(&request(root.path(), "odd", &[])).is_err());
+    fs::create_dir_all(root.path().join("srv")).expect("made");
+    fs::copy(root.path().join("bin/app"), root.path().join("srv/app")).expect("copied");
+    assert_eq!(resolved(root.path(), "odd", &[]).program, "./app");
+    // Options of env end at a dash, at two, and at the first variable.
+    let env = |arguments: &[&str]| {
+        let arguments = arguments.iter().map(|&word| word.into()).collect();
+        let found = loader::resolve(&Request { arguments, ..request(root.path(), "env", &[("A", "1")]) });
+        found.map(|found| (found.program, found.environment.len())).ok()
+    };
+    let variables = request(root.path(), "env", &[("A", "1")]).environment.len();
+    for (arguments, left) in [
+        (&["/bin/app"][..], variables),
+        (&["--", "/bin/app"], variables),
+        (&["-", "/bin/app"], 0),
+        (&["--", "-", "/bin/app"], 0),
+        (&["-i", "B=2", "/bin/app"], 1),
+    ] {
+        assert_eq!(env(arguments), Some(("/bin/app".to_string(), left)), "{arguments:?}");
+    }
+    for arguments in [&["B=2", "-i", "/bin/app"][..], &["-", "-u", "A", "/bin/app"], &["--", "-i", "/bin/app"]] {
+        assert_eq!(env(arguments), None, "env looks for a program of that name: {arguments:?}");
+    }
     let chosen = Request { arguments: ["LD_LIBRARY_PATH=/opt", "app"].map(Into::into).into(), ..request(root.path(), "env", &[]) };
     library(root.path(), "opt/libx.so");
     assert_eq!(path(&loader::resolve(&chosen).expect("resolved")), Some("/opt/libx.so"));

@@ -185,3 +185,21 @@ fn the_programs_of_this_machine() {
     }
     comparison.settle("programs", 50);
 }
+
+/// The interpreter is in the process before any preload: naming it changes nothing, its place in the search order neither.
+#[test]
+fn the_interpreter_as_a_preload_keeps_its_place() {
+    for preload in ["/lib64/ld-linux-x86-64.so.2", "ld-linux-x86-64.so.2"] {
+        let environment = vec![("LD_PRELOAD".to_string(), preload.to_string()), ("PATH".into(), "/usr/bin:/bin".into())];
+        let mut command = Command::new("/bin/sh");
+        let done = command.env_clear().envs(environment.iter().cloned()).env("LD_TRACE_LOADED_OBJECTS", "1").output().expect("it runs");
+        let real: Vec<String> = traced(&done.stdout, "").into_iter().map(|(_, path)| path).collect();
+        if !real.iter().any(|path| path == "/lib64/ld-linux-x86-64.so.2") {
+            println!("not tested: the shell here has another loader");
+            return;
+        }
+        let request = Request { command: "/bin/sh".into(), environment, cpu: this_cpu(), ..Request::from_this_process() };
+        let found = loader::resolve(&request).expect("resolved");
+        assert_eq!(found.objects[1..].iter().map(|object| object.path.clone()).collect::<Vec<_>>(), real, "{preload}");
+    }
+}

@@ -324,6 +324,7 @@ fn candidate(
         changeable: runtime.changeable.clone(),
         taken_for: agree.filter(|answer| answer.id != id).map(|answer| answer.id.clone()),
         device: id,
+        device_from: wanted.device.from.clone(),
         release,
         registers: library.registry.as_ref().map(|registry| registry.targets.len()),
         verdict: agree.map_or(Verdict::Unknown, |answer| answer.verdict),

@@ -23,6 +23,8 @@ pub struct Candidate {
     pub changeable: Option<String>,
     /// The device, by the name of its target.
     pub device: String,
+    /// Where that comes from: two cards of one name may be taken for different ones.
+    pub device_from: String,
     /// The version the runtime is asked for, where that is another one (device id table, override).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_for: Option<String>,
@@ -58,10 +60,16 @@ fn unanimous(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     verdicts.reduce(|one, other| if one == other { one } else { Verdict::Unknown })
 }
 
+impl Candidate {
+    fn is_about(&self, device: &str, from: &str) -> bool {
+        (self.device.as_str(), self.device_from.as_str()) == (device, from)
+    }
+}
+
 /// Judges one device. Only linked candidates have a say; anything in `unknowns` forbids an answer.
 pub fn device(device: &str, from: &str, candidates: &[Candidate], unknowns: &[Unknown]) -> DeviceVerdict {
     let layer = |layer| {
-        let voices = candidates.iter().filter(|candidate| candidate.device == device && candidate.linked && candidate.layer == layer);
+        let voices = candidates.iter().filter(|candidate| candidate.is_about(device, from) && candidate.linked && candidate.layer == layer);
         unanimous(voices.map(|candidate| candidate.verdict)).map(|verdict| if unknowns.is_empty() { verdict } else { Verdict::Unknown })
     };
     let (rocr, hip) = (layer(Identity::Rocr).unwrap_or(Verdict::Unknown), layer(Identity::Hip));
@@ -87,10 +95,8 @@ pub fn notice(devices: &[DeviceVerdict], candidates: &[Candidate]) -> Option<Str
     let mut parts: Vec<String> = Vec::new();
     for device in devices.iter().filter(|device| device.verdict == Verdict::Unsupported) {
         let layer = if device.rocr == Verdict::Unsupported { Identity::Rocr } else { Identity::Hip };
-        let Some(candidate) = candidates.iter().find(|candidate| candidate.device == device.device && candidate.linked && candidate.layer == layer)
-        else {
-            continue;
-        };
+        let about = |candidate: &&Candidate| candidate.is_about(&device.device, &device.from) && candidate.linked && candidate.layer == layer;
+        let Some(candidate) = candidates.iter().find(about) else { continue };
         let release = candidate.release.as_ref().map_or(String::new(), |release| format!(" (ROCm {release})"));
         let registers = candidate.registers.map_or("names other targets".into(), |count| format!("registers {count} targets"));
         let target = candidate.taken_for.as_ref().map_or(device.device.clone(), |other| format!("{} (taken for {other})", device.device));
@@ -120,6 +126,7 @@ mod tests {
             linked,
             changeable: None,
             device: "gfx1250".into(),
+            device_from: "test".into(),
             taken_for: None,
             release: Some("7.0.2".into()),
             registers: Some(39),
@@ -144,7 +151,11 @@ mod tests {
         let why = [Why { code: "unknown-script", object: "x".into(), detail: String::new() }];
         assert_eq!(device("gfx1250", "test", &[rocr(Unsupported)], &why).verdict, Unknown);
         let mut open = Vec::new();
-        let two = [device("gfx1250", "a", &[rocr(Unsupported)], &[]), device("gfx1250", "b", &[rocr(Supported)], &[])];
+        let from = |verdict, from: &str| Candidate { device_from: from.into(), ..rocr(verdict) };
+        let cards = [from(Unsupported, "a"), from(Supported, "b")];
+        let two = [device("gfx1250", "a", &cards, &[]), device("gfx1250", "b", &cards, &[])];
+        assert_eq!(two.each_ref().map(|device| device.verdict), [Unsupported, Supported], "two cards of one name are two");
+        assert!(notice(&two, &cards).is_some(), "and the one that is not known is told of");
         assert_eq!(together(&two, &mut open), Unknown);
         assert_eq!(open.len(), 1);
     }

@@ -85,6 +85,8 @@ fn version(device: &Device, environment: &[(String, String)], rules: Rules, tabl
     }
     if let Some((_, value)) = variable(environment, device.node, rules.per_node) {
         return match Override::parse(value) {
+            // ROCr takes an override of zero for none, an older thunk puts it in place of the device's own.
+            Ok(Override { major: 0, minor: 0, step: 0 }) => Version::Odd(0, 0, 0),
             Ok(value) => value.triple().map_or(Version::Odd(value.major, value.minor, value.step), Version::Target),
             Err(_) => Version::Refused,
         };
@@ -163,6 +165,7 @@ mod tests {
         assert_eq!(ask(&gpu, &[("HSA_OVERRIDE_GFX_VERSION", "11.0")], Some("7.2")), ["refused"]);
         assert_eq!(ask(&gpu, &[("HSA_OVERRIDE_GFX_VERSION", "")], Some("7.2")), ["refused"], "set to nothing is set");
         assert_eq!(ask(&gpu, &[("HSA_OVERRIDE_GFX_VERSION", "9.255.255")], Some("7.2")), ["9.255.255"]);
+        assert_eq!(ask(&gpu, &[("HSA_OVERRIDE_GFX_VERSION", "0.0.0")], Some("7.2")), ["0.0.0"], "no target, and no override for ROCr");
         let both = [("HSA_OVERRIDE_GFX_VERSION", "11.0.0"), ("HSA_OVERRIDE_GFX_VERSION_1", "9.0.10")];
         assert_eq!(ask(&gpu, &both, Some("7.2")), ["gfx90a"], "the node's own goes first");
         assert_eq!(ask(&gpu, &both, Some("6.2")), ["gfx1100"], "before 6.3 there was none");

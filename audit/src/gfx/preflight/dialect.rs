@@ -1,8 +1,10 @@
 //! `FlatBuffers`' JSON dialect, which rocjitsu's configurations are written in: JSON with comments, trailing commas, bare keys, single quotes and
 //! hexadecimal integers. A small reader of its own, since JSON5 differs (it takes numbers like `+.5` and line continuations, and no `0x` in quotes).
+//! Held against flatc 2.0.8, the parser of the same library, on the texts that the tests below have.
 //!
 //! Bounded: [`LARGEST`] bytes, [`DEEPEST`] levels. An error names line and column.
 
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Largest text that is read, in bytes; shipped configurations take a few kB.
@@ -22,9 +24,11 @@ pub struct BadText {
     pub problem: String,
 }
 
-/// Reads one value and nothing after it.
-pub fn parse(text: &str) -> Result<Value, BadText> {
-    let mut reader = Reader { text, at: 0 };
+/// Reads one value and nothing after it. Of a key that stands twice the first value counts, unless it is one of `once`: those are an error.
+pub fn parse(text: &str, once: &[&str]) -> Result<Value, BadText> {
+    // It is read as a string of C.
+    let text = text.split('\0').next().unwrap_or_default();
+    let mut reader = Reader { text, at: 0, once };
     if text.len() > LARGEST {
         return Err(reader.error(format!("{} bytes, {LARGEST} at most are read", text.len())));
     }
@@ -39,6 +43,7 @@ pub fn parse(text: &str) -> Result<Value, BadText> {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    once: &'t [&'t str],
 }
 
 impl<'t> Reader<'t> {
@@ -61,10 +66,10 @@ impl<'t> Reader<'t> {
             self.at += blanks;
             let rest = self.rest();
             if rest.starts_with("//") {
-                self.at += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
-                let Some(end) = rest.find("*/") else { return Err(self.error("a comment has no end")) };
-                self.at += end + 2;
+                self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                let Some(end) = comment.find("*/") else { return Err(self.error("a comment has no end")) };
+                self.at += end + 4;
             } else {
                 return Ok(());
             }
@@ -99,16 +104,19 @@ impl<'t> Reader<'t> {
             if self.take('}') {
                 return Ok(Value::Object(fields));
             }
-            let key = if self.rest().starts_with(['"', '\'']) { self.string()? } else { self.word()?.to_owned() };
+            let key = if self.rest().starts_with(['"', '\'']) { self.string()? } else { self.key()?.to_owned() };
             self.skip()?;
             if !self.take(':') {
                 return Err(self.error(format!("a colon has to follow the key {key:?}")));
             }
             let value = self.value(depth + 1)?;
-            if fields.contains_key(&key) {
-                return Err(self.error(format!("the key {key:?} is given twice")));
+            match fields.entry(key) {
+                Entry::Vacant(place) => drop(place.insert(value)),
+                Entry::Occupied(first) if self.once.contains(&first.key().as_str()) => {
+                    return Err(self.error(format!("the key {:?} is given twice", first.key())));
+                }
+                Entry::Occupied(_) => {}
             }
-            fields.insert(key, value);
             self.separator('}')?;
         }
     }
@@ -131,12 +139,22 @@ impl<'t> Reader<'t> {
         if self.take(',') || self.rest().starts_with(end) { Ok(()) } else { Err(self.error(format!("a comma or {end} is missing"))) }
     }
 
-    /// A bare key, number or name.
+    fn key(&mut self) -> Result<&'t str, BadText> {
+        let rest = self.rest();
+        let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).unwrap_or(rest.len());
+        if end == 0 || rest.starts_with(|first: char| first.is_ascii_digit()) {
+            return Err(self.error("a key is missing"));
+        }
+        self.at += end;
+        Ok(&rest[..end])
+    }
+
+    /// A number or a name.
     fn word(&mut self) -> Result<&'t str, BadText> {
         let rest = self.rest();
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "_+-.".contains(letter))).unwrap_or(rest.len());
         if end == 0 {
-            return Err(self.error("a key or value is missing"));
+            return Err(self.error("a value is missing"));
         }
         self.at += end;
         Ok(&rest[..end])
@@ -150,13 +168,15 @@ impl<'t> Reader<'t> {
             "false" => Value::Bool(false),
             "null" => Value::Null,
             _ if word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') => Value::String(word.to_owned()),
-            _ => {
-                let Some(number) = number(word) else {
+            _ => match number(word) {
+                Some(number) => Value::Number(number),
+                // No field that is read here takes a fraction; JSON has no numbers for these.
+                None if is_odd_fraction(word) => Value::Null,
+                None => {
                     self.at = start;
                     return Err(self.error(format!("{word:?} is no number")));
-                };
-                Value::Number(number)
-            }
+                }
+            },
         })
     }
 
@@ -191,18 +211,22 @@ impl<'t> Reader<'t> {
             'f' => Ok('\u{c}'),
             '"' | '\'' | '\\' | '/' => Ok(letter),
             'u' => self.unicode(),
+            'x' => match self.hex(2)? {
+                byte @ 0..0x80 => char::from_u32(byte).ok_or_else(|| self.error("an escape names no character")),
+                _ => Err(self.error("a byte beyond ASCII: write the character itself, or \\u")),
+            },
             _ => Err(self.error(format!("\\{letter} is no escape"))),
         }
     }
 
     fn unicode(&mut self) -> Result<char, BadText> {
-        let high = self.hex4()?;
+        let high = self.hex(4)?;
         let code = if (0xd800..0xdc00).contains(&high) {
             if !self.rest().starts_with("\\u") {
                 return Err(self.error("half a surrogate pair"));
             }
             self.at += 2;
-            let low = self.hex4()?;
+            let low = self.hex(4)?;
             if !(0xdc00..0xe000).contains(&low) {
                 return Err(self.error("half a surrogate pair"));
             }
@@ -213,12 +237,30 @@ impl<'t> Reader<'t> {
         char::from_u32(code).ok_or_else(|| self.error("an escape names no character"))
     }
 
-    fn hex4(&mut self) -> Result<u32, BadText> {
-        let digits = self.rest().get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let Some(digits) = digits else { return Err(self.error("four hexadecimal digits have to follow \\u")) };
-        self.at += 4;
+    fn hex(&mut self, count: usize) -> Result<u32, BadText> {
+        let digits = self.rest().get(..count).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let Some(digits) = digits else { return Err(self.error(format!("{count} hexadecimal digits have to follow"))) };
+        self.at += count;
         u32::from_str_radix(digits, 16).map_err(|_| self.error("no hexadecimal number"))
     }
+}
+
+/// An infinity, or a hexadecimal fraction.
+fn is_odd_fraction(word: &str) -> bool {
+    let digits = word.strip_prefix(['-', '+']);
+    if digits.is_some_and(|word| ["inf", "infinity", "nan"].contains(&word)) {
+        return true;
+    }
+    let Some(hex) = digits.unwrap_or(word).to_ascii_lowercase().strip_prefix("0x").map(str::to_owned) else { return false };
+    let (mantissa, exponent) = hex.split_once('p').unwrap_or((&hex, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+    let hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !(whole.is_empty() && part.is_empty())
+        && hexadecimal(whole)
+        && hexadecimal(part)
+        && !exponent.is_empty()
+        && exponent.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Decimal or hexadecimal, with a sign.
@@ -240,14 +282,23 @@ fn number(word: &str) -> Option<Number> {
     }
 }
 
-/// An unsigned number as `FlatBuffers` takes it for an integer field: a number, one in quotes, or true and false.
+/// An unsigned number as `FlatBuffers` takes it for an integer field: a number, or one in quotes. A word is none.
 pub fn unsigned(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
-        Value::Bool(on) => Some(u64::from(*on)),
-        Value::String(text) => number(text)?.as_u64(),
+        Value::String(text) => number(text.trim_matches(' '))?.as_u64(),
         Value::Null => Some(0),
-        Value::Array(_) | Value::Object(_) => None,
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A flag: true and false, also in quotes, or a number.
+pub fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(on) => Some(*on),
+        Value::String(word) if word == "true" => Some(true),
+        Value::String(word) if word == "false" => Some(false),
+        other => unsigned(other).map(|number| number != 0),
     }
 }
 
@@ -256,7 +307,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{DEEPEST, LARGEST, parse, unsigned};
+    use super::{BadText, DEEPEST, LARGEST, Value, flag, unsigned};
+
+    fn parse(text: &str) -> Result<Value, BadText> {
+        super::parse(text, &["once"])
+    }
 
     #[test]
     fn comments_trailing_commas_bare_keys_and_quotes() {
@@ -266,6 +321,24 @@ mod tests {
         assert_eq!(parse("[ ]"), Ok(json!([])));
         assert_eq!(parse(r#"{"a": "\u0041\n\ud83d\ude00"}"#), Ok(json!({"a": "A\n😀"})));
         assert_eq!(parse(r#"["\t\r\b\f\/\\\"\'"]"#), Ok(json!(["\t\r\u{8}\u{c}/\\\"'"])));
+    }
+
+    /// What flatc makes of these; each was read otherwise here.
+    #[test]
+    fn comments_end_and_odd_values_are_taken_as_flatbuffers_takes_them() {
+        for text in [
+            "/*/ a: 1 */{a: 2}",
+            "{/*/ a: 1, /*/ a: 2}",
+            "// head\r{a: 2}",
+            "{a: 2}\0 junk",
+            "{'\\x61': 2}",
+            "{a: 2, b: -inf, c: +nan, d: 0x1p3, e: -0x.8P-1}",
+        ] {
+            assert_eq!(parse(text).map(|value| value["a"].clone()), Ok(json!(2)), "{text:?}");
+        }
+        for text in ["{a-b: 1}", "{a.b: 1}", "{1a: 1}", "{'\\x8': 1}", "{'\\xe9': 1}", "{a: 0x1p}", "{a: 0xp1}", "/*/", "{a: -information}"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]
@@ -293,7 +366,8 @@ mod tests {
             let bad = parse(text).expect_err(text);
             assert_eq!((bad.line, bad.column), place, "{text:?}: {bad}");
         }
-        assert!(parse("{a: 1, a: 2}").is_err(), "a key given twice says nothing certain");
+        assert!(parse("{once: 1, once: 2}").is_err(), "a key that is read and given twice says nothing certain");
+        assert_eq!(parse("{a: 1, a: 2}"), Ok(json!({"a": 1})), "another one is nobody's");
     }
 
     #[test]
@@ -312,7 +386,13 @@ mod tests {
     fn integers_as_flatbuffers_takes_them() {
         assert_eq!(unsigned(&json!("0x10")), Some(16));
         assert_eq!(unsigned(&json!("90402")), Some(90402));
-        assert_eq!(unsigned(&json!(true)), Some(1));
+        assert_eq!(unsigned(&json!(" 90402 ")), Some(90402));
+        assert_eq!(unsigned(&json!(true)), None, "a word is no number");
+        let flags = [json!(true), json!("true"), json!(2), json!("1"), json!(false), json!("false"), json!("0"), json!("yes"), json!(-1)];
+        assert_eq!(
+            flags.each_ref().map(flag),
+            [true, true, true, true, false, false, false].map(Some).into_iter().chain([None; 2]).collect::<Vec<_>>()[..]
+        );
         assert_eq!(unsigned(&json!("simulator")), None);
         assert_eq!(unsigned(&json!(-1)), None);
     }

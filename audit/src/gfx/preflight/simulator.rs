@@ -2,10 +2,12 @@
 //!
 //! Read: `vm.gpu.device` (one or a list, at each of the three steps), and `dbt_guest` of an enabled guest with the host devices beneath it.
 //! Fields that are not known are passed over, as rocjitsu does. A `config_path` hand-over file is followed: first line, one CR at its end
-//! removed, nothing else trimmed.
+//! removed, nothing else trimmed; a relative path in it is one from the working directory.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -16,6 +18,9 @@ use super::topology;
 
 /// File name of the hand-over file.
 const HAND_OVER: &str = "config_path";
+/// Fields that are read; rocjitsu refuses a file that has one of them twice.
+const FIELDS: [&str; 10] =
+    ["vm", "gpu", "device", "gfx_target_version", "device_id", "dbt_guest", "enabled", "guest_device", "execution_backend", "simulator_config"];
 
 /// Why a configuration names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,35 +53,37 @@ pub fn devices(file: &Path, sysfs: &[&Path]) -> Result<Vec<Device>, BadConfig> {
     Ok(devices)
 }
 
-/// What a hand-over file names. Relative paths are beside it.
+/// What a hand-over file names.
 fn handed_over(file: &Path) -> Result<PathBuf, BadConfig> {
-    let text = text(file)?;
-    let line = text.split('\n').next().unwrap_or_default();
-    let line = line.strip_suffix('\r').unwrap_or(line);
+    let bytes = bytes(file)?;
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() {
         return Err(bad(file, "its first line is empty: it hands over no configuration"));
     }
-    Ok(beside(file, Path::new(line)))
+    Ok(PathBuf::from(OsStr::from_bytes(line)))
 }
 
 fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
 }
 
-fn text(file: &Path) -> Result<String, BadConfig> {
+fn bytes(file: &Path) -> Result<Vec<u8>, BadConfig> {
     let problem = |error: std::io::Error| bad(file, error.to_string());
     // A FIFO would block in open(2).
     if !std::fs::metadata(file).map_err(problem)?.is_file() {
         return Err(bad(file, "is no regular file"));
     }
-    let mut text = String::new();
-    File::open(file).map_err(problem)?.take(LARGEST as u64 + 1).read_to_string(&mut text).map_err(problem)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    File::open(file).map_err(problem)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes).map_err(problem)?;
+    Ok(bytes)
 }
 
 fn read(file: &Path) -> Result<Value, BadConfig> {
-    let text = text(file)?;
-    dialect::parse(text.strip_prefix('\u{feff}').unwrap_or(&text)).map_err(|error| bad(file, error.to_string()))
+    let bytes = bytes(file)?;
+    // A comment may be in another character set; no field that is read here is.
+    let text = String::from_utf8_lossy(&bytes);
+    dialect::parse(text.strip_prefix('\u{feff}').unwrap_or(&text), &FIELDS).map_err(|error| bad(file, error.to_string()))
 }
 
 /// An object, or each of a list.
@@ -119,7 +126,22 @@ fn device(value: &Value, file: &Path, field: &str) -> Result<Device, BadConfig> 
 fn enabled(guest: &Value, file: &Path) -> Result<bool, BadConfig> {
     match guest.get("enabled") {
         None | Some(Value::Null) => Ok(false),
-        Some(flag) => dialect::unsigned(flag).map(|on| on != 0).ok_or_else(|| bad(file, "dbt_guest.enabled is no flag")),
+        Some(flag) => dialect::flag(flag).ok_or_else(|| bad(file, "dbt_guest.enabled is no flag")),
+    }
+}
+
+/// Whether the backend is the simulator; without a word the hardware is.
+fn simulated(guest: &Value, file: &Path) -> Result<bool, BadConfig> {
+    let backend = match guest.get("execution_backend") {
+        None => return Ok(false),
+        Some(Value::String(name)) if name == "simulator" => Some(1),
+        Some(Value::String(name)) if name == "hardware" => Some(0),
+        Some(number) => dialect::unsigned(number),
+    };
+    match backend {
+        Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        _ => Err(bad(file, "dbt_guest.execution_backend is neither hardware nor simulator")),
     }
 }
 
@@ -128,12 +150,12 @@ fn guest_and_hosts(guest: &Value, file: &Path, own: Vec<Device>, sysfs: &[&Path]
     let mut devices = Vec::new();
     let shown = guest.get("guest_device").ok_or_else(|| bad(file, "dbt_guest is enabled and dbt_guest.guest_device is missing"))?;
     devices.push(device(shown, file, "dbt_guest.guest_device")?);
-    let simulated = match guest.get("execution_backend") {
-        Some(Value::String(name)) => name == "simulator" || name == "1",
-        Some(number) => dialect::unsigned(number) == Some(1),
-        None => false,
+    let simulated = simulated(guest, file)?;
+    let named = match guest.get("simulator_config") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(path)) => Some(path).filter(|path| !path.is_empty()),
+        Some(_) => return Err(bad(file, "dbt_guest.simulator_config is no string")),
     };
-    let named = guest.get("simulator_config").and_then(Value::as_str).filter(|path| !path.is_empty());
     match (simulated, named) {
         (false, Some(_)) => return Err(bad(file, "dbt_guest.simulator_config is set and the backend is no simulator, which rocjitsu refuses")),
         (false, None) => {
@@ -176,10 +198,17 @@ mod tests {
             ("{}", "vm.gpu.device"),
             ("{vm:{gpu:{device:{}}}}", "gfx_target_version is missing or 0"),
             ("{vm:{gpu:{device:{gfx_target_version:'x'}}}}", "no unsigned number"),
+            ("{vm:{gpu:{device:{gfx_target_version:true}}}}", "no unsigned number"),
+            ("{vm:{},vm:{gpu:{device:{gfx_target_version:90402}}}}", "twice"),
         ] {
             let said = versions(&write(dir.path(), "b.json", text)).expect_err(text);
             assert!(said.contains(problem) && said.contains("b.json"), "{said}");
         }
+        let twice = "{_comment:1,_comment:2,vm:{gpu:{device:{name:'a',name:'b',gfx_target_version:90402}}}}";
+        assert_eq!(versions(&write(dir.path(), "c.json", twice)), Ok(vec![90402]), "fields that nobody reads");
+        let latin = [b"// f\xfcr\n".as_slice(), PLAIN.as_bytes()].concat();
+        std::fs::write(dir.path().join("latin.json"), latin).expect("written");
+        assert_eq!(versions(&dir.path().join("latin.json")), Ok(vec![90402]), "a comment in another character set");
         assert!(versions(&dir.path().join("absent.json")).is_err());
         assert!(versions(dir.path()).expect_err("a folder").contains("regular file"));
     }
@@ -214,7 +243,8 @@ mod tests {
         };
         let ask = |rest: &str| versions(&write(dir.path(), "a.json", &guest(rest)));
         assert_eq!(ask("enabled:true,execution_backend:'simulator'"), Ok(vec![120_500, 90402]));
-        for off in ["enabled:false,execution_backend:'simulator'", "enabled:null", "enabled:0", ""] {
+        assert_eq!(ask("enabled:'true',execution_backend:'1'"), Ok(vec![120_500, 90402]));
+        for off in ["enabled:'false',execution_backend:'no such'", "enabled:false,execution_backend:'simulator'", "enabled:null", "enabled:0", ""] {
             assert_eq!(ask(off), Ok(vec![90402]), "{off}");
         }
         assert!(ask("enabled:'perhaps'").expect_err("no flag").contains("dbt_guest.enabled"));
@@ -225,6 +255,11 @@ mod tests {
             "a relative path is beside the file"
         );
         assert!(ask("enabled:1,execution_backend:'hardware',simulator_config:'host.json'").is_err());
+        for odd in ["'Simulator'", "2", "true", "'simulator '"] {
+            let said = ask(&format!("enabled:1,execution_backend:{odd}")).expect_err(odd);
+            assert!(said.contains("neither hardware nor simulator"), "{odd}: {said}");
+        }
+        assert!(ask("enabled:1,execution_backend:1,simulator_config:1").expect_err("a number").contains("no string"));
         assert!(ask("enabled:1,execution_backend:'hardware'").expect_err("no KFD here").contains("real hardware"));
     }
 
@@ -233,10 +268,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         write(dir.path(), " a b ", PLAIN);
         let hand = |text: &str| versions(&write(dir.path(), "config_path", text));
-        assert_eq!(hand(" a b \r\n38144\n"), Ok(vec![90402]));
-        assert_eq!(hand(" a b "), Ok(vec![90402]));
-        assert!(hand("a b\n").is_err(), "nothing else is trimmed");
-        assert!(hand(" a b \r\r\n").is_err(), "one CR, not two");
+        let in_folder = |text: &str| hand(&format!("{}/{text}", dir.path().display()));
+        assert_eq!(in_folder(" a b \r\n38144\n"), Ok(vec![90402]));
+        assert_eq!(in_folder(" a b "), Ok(vec![90402]));
+        assert!(in_folder("a b\n").is_err(), "nothing else is trimmed");
+        assert!(in_folder(" a b \r\r\n").is_err(), "one CR, not two");
+        assert!(hand(" a b ").is_err(), "a relative path is not beside the file: rocjitsu opens it from its working directory");
         assert!(hand("").expect_err("empty").contains("first line is empty"));
         assert!(hand("\n a b ").is_err());
         assert!(versions(&dir.path().join("x/config_path")).is_err());

@@ -1,13 +1,20 @@
 //! The GPUs of a machine as KFD lists them in sysfs: `nodes/<n>/gpu_id` and `nodes/<n>/properties`.
+//!
+//! A container sees the nodes of the whole machine. The thunk (`topology.c`, `topology_sysfs_check_node_supported`) leaves out those that it may not use, a
+//! node whose files answer EPERM or whose render node is not there, and numbers the rest anew: those are the numbers of the override variables.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::device::Device;
 
 /// Where KFD lists its nodes, the first that exists.
 pub const USUAL: [&str; 2] = ["/sys/devices/virtual/kfd/kfd/topology/nodes", "/sys/class/kfd/kfd/topology/nodes"];
+/// Where render nodes are.
+const RENDER_NODES: &str = "/dev/dri";
+/// What a device control group answers with.
+const EPERM: i32 = 1;
 /// A properties file takes about 2 kB.
 const LARGEST: u64 = 1 << 16;
 /// Nodes of the largest machine, with room.
@@ -22,6 +29,14 @@ pub enum BadTopology {
     /// Nodes, and none is a GPU.
     #[error("{}: KFD lists no GPU", .0.display())]
     NoGpu(PathBuf),
+    /// GPUs, and none for this process.
+    #[error("{}: KFD lists {gpus} GPUs, and this process may use none: their files may not be read, or {RENDER_NODES}/renderD* are not there", folder.display())]
+    Hidden {
+        /// The folder of nodes.
+        folder: PathBuf,
+        /// How many.
+        gpus: usize,
+    },
     /// A file that does not say what it should.
     #[error("{}: {problem}", file.display())]
     Unreadable {
@@ -36,12 +51,24 @@ fn unreadable(file: &Path, problem: impl Into<String>) -> BadTopology {
     BadTopology::Unreadable { file: file.to_owned(), problem: problem.into() }
 }
 
-/// The GPUs below the first of these folders that exists, by node number. Never empty.
+/// A node of the machine.
+enum Node {
+    Cpu,
+    Gpu(Device),
+    /// A GPU that the thunk leaves out.
+    Hidden,
+}
+
+/// The GPUs below the first of these folders that exists, by node number, as far as this process may use them. Never empty.
 pub fn devices(folders: &[&Path]) -> Result<Vec<Device>, BadTopology> {
+    usable(folders, Path::new(RENDER_NODES))
+}
+
+fn usable(folders: &[&Path], render: &Path) -> Result<Vec<Device>, BadTopology> {
     let Some(folder) = folders.iter().find(|folder| folder.is_dir()) else {
         return Err(BadTopology::Absent(folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")));
     };
-    let unreadable = |error: std::io::Error| unreadable(folder, error.to_string());
+    let unreadable = |error: io::Error| unreadable(folder, error.to_string());
     let mut nodes = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -51,23 +78,33 @@ pub fn devices(folders: &[&Path]) -> Result<Vec<Device>, BadTopology> {
         }
     }
     nodes.sort_unstable();
-    let mut devices = Vec::new();
+    let (mut devices, mut number, mut gpus) = (Vec::new(), 0, 0);
     for node in nodes {
-        devices.extend(device(&folder.join(node.to_string()), node)?);
+        let known = self::node(&folder.join(node.to_string()), node, render)?;
+        gpus += usize::from(!matches!(known, Node::Cpu));
+        if let Node::Gpu(device) = known {
+            devices.push(Device { node: Some(number), ..device });
+        } else if matches!(known, Node::Hidden) {
+            continue;
+        }
+        number += 1;
     }
-    if devices.is_empty() { Err(BadTopology::NoGpu(folder.to_path_buf())) } else { Ok(devices) }
+    match (devices.is_empty(), gpus) {
+        (false, _) => Ok(devices),
+        (true, 0) => Err(BadTopology::NoGpu(folder.to_path_buf())),
+        (true, gpus) => Err(BadTopology::Hidden { folder: folder.to_path_buf(), gpus }),
+    }
 }
 
-/// One node; `None` for a CPU.
-fn device(folder: &Path, node: u32) -> Result<Option<Device>, BadTopology> {
+fn node(folder: &Path, node: u32, render: &Path) -> Result<Node, BadTopology> {
     let id = folder.join("gpu_id");
-    let text = small(&id)?;
+    let Some(text) = permitted(small(&id)).map_err(|error| unreadable(&id, error.to_string()))? else { return Ok(Node::Hidden) };
     let gpu_id: u64 = text.trim().parse().map_err(|_| unreadable(&id, "is no number"))?;
     if gpu_id == 0 {
-        return Ok(None);
+        return Ok(Node::Cpu);
     }
     let file = folder.join("properties");
-    let properties = small(&file)?;
+    let Some(properties) = permitted(small(&file)).map_err(|error| unreadable(&file, error.to_string()))? else { return Ok(Node::Hidden) };
     let value = |name: &str| {
         let mut words = properties.lines().map(str::split_whitespace);
         words.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse::<u64>().ok())?)
@@ -76,24 +113,38 @@ fn device(folder: &Path, node: u32) -> Result<Option<Device>, BadTopology> {
     let version = value("gfx_target_version").unwrap_or(0);
     let gfx_target_version = u32::try_from(version).map_err(|_| unreadable(&file, "gfx_target_version is beyond 32 bits"))?;
     let device_id = value("device_id").and_then(|id| u16::try_from(id).ok());
-    Ok(Some(Device { from: format!("KFD node {node}"), node: Some(node), gfx_target_version, device_id }))
+    // A driver that names no render node is older than the rule.
+    let minor = value("drm_render_minor").filter(|&minor| minor != 0);
+    let gone = |minor| std::fs::metadata(render.join(format!("renderD{minor}"))).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if minor.is_some_and(gone) {
+        return Ok(Node::Hidden);
+    }
+    Ok(Node::Gpu(Device { from: format!("KFD node {node}"), node: None, gfx_target_version, device_id }))
 }
 
-fn small(file: &Path) -> Result<String, BadTopology> {
-    let problem = |error: std::io::Error| unreadable(file, error.to_string());
-    if !std::fs::metadata(file).map_err(problem)?.is_file() {
-        return Err(unreadable(file, "is no regular file"));
+/// What a file says; `None` where a control group keeps this process from the device.
+fn permitted(read: io::Result<String>) -> io::Result<Option<String>> {
+    match read {
+        Err(error) if error.raw_os_error() == Some(EPERM) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn small(file: &Path) -> io::Result<String> {
+    if !std::fs::metadata(file)?.is_file() {
+        return Err(io::Error::other("is no regular file"));
     }
     let mut text = String::new();
-    File::open(file).map_err(problem)?.take(LARGEST).read_to_string(&mut text).map_err(problem)?;
+    File::open(file)?.take(LARGEST).read_to_string(&mut text)?;
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::path::Path;
 
-    use super::{BadTopology, devices};
+    use super::{BadTopology, EPERM, devices, permitted, usable};
 
     fn node(folder: &Path, number: &str, gpu_id: &str, properties: &str) {
         let node = folder.join(number);
@@ -111,8 +162,27 @@ mod tests {
         let found = devices(&[Path::new("/absent"), dir.path()]).expect("two");
         assert_eq!(
             found.iter().map(|device| (device.node, device.gfx_target_version, device.device_id)).collect::<Vec<_>>(),
-            [(Some(2), 90402, Some(29857)), (Some(10), 120_500, Some(30000))]
+            [(Some(1), 90402, Some(29857)), (Some(2), 120_500, Some(30000))]
         );
+    }
+
+    #[test]
+    fn what_the_thunk_leaves_out_is_no_device_and_has_no_number() {
+        let (dir, dri) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        node(dir.path(), "0", "0\n", "");
+        node(dir.path(), "1", "7\n", "gfx_target_version 90402\ndrm_render_minor 128\n");
+        node(dir.path(), "2", "8\n", "gfx_target_version 120500\ndrm_render_minor 129\n");
+        let ask = || usable(&[dir.path()], dri.path());
+        let said = ask().expect_err("no render node").to_string();
+        assert!(said.contains("lists 2 GPUs") && said.contains("renderD"), "{said}");
+        std::fs::write(dri.path().join("renderD129"), "").expect("written");
+        let found = ask().expect("the second");
+        let place = |device: &super::Device| (device.from.clone(), device.node, device.gfx_target_version);
+        assert_eq!(found.iter().map(place).collect::<Vec<_>>(), [("KFD node 2".into(), Some(1), 120_500)], "numbered anew");
+        std::fs::write(dri.path().join("renderD128"), "").expect("written");
+        assert_eq!(ask().expect("both").len(), 2);
+        assert!(matches!(permitted(Err(io::Error::from_raw_os_error(EPERM))), Ok(None)));
+        assert!(permitted(Err(io::Error::from_raw_os_error(5))).is_err(), "another error hides nothing");
     }
 
     #[test]
@@ -122,7 +192,8 @@ mod tests {
             node(dir.path(), number, "8\n", "gfx_target_version 90402\n");
         }
         let found = devices(&[dir.path()]).expect("six");
-        assert_eq!(found.iter().filter_map(|device| device.node).collect::<Vec<_>>(), [1, 3, 5, 7, 9, 12]);
+        let from: Vec<_> = found.iter().filter_map(|device| device.from.strip_prefix("KFD node ")).collect();
+        assert_eq!(from, ["1", "3", "5", "7", "9", "12"]);
     }
 
     #[test]

@@ -63,12 +63,23 @@ pub(super) fn write(report: &Report, checks: Checks, out: &mut dyn Write) -> io:
         let rows = write_matrix(family, shim, &subjects, &mut reasons, out)?;
         families.entry(family).or_default().extend(rows);
     }
+    write_beyond(report, out)?;
     writeln!(out, "<section id=\"evidence\" aria-live=\"polite\" hidden></section>")?;
     write_findings(report, checks, out)?;
     let data = json!({"reasons": reasons.texts, "evidence": evidence(report, &families)?});
     // The only sequences that could end the element or open a comment in it begin with `<`.
     writeln!(out, "<script type=\"application/json\" id=\"data\">{}</script>", data.to_string().replace('<', "\\u003c"))?;
     writeln!(out, "<script>\n{}</script></body></html>", include_str!("page.js"))
+}
+
+/// What the matrix does not speak of, however green it is.
+fn write_beyond(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let ways: Vec<String> =
+        report.beyond_preload().iter().map(|way| format!("<abbr title=\"{}\">{}</abbr>", escape(way.what), escape(way.id))).collect();
+    if ways.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<p class=\"beyond\">No preload closes: {}. <span class=\"faint\">vrocm-audit explain beyond-preload</span></p>", ways.join(", "))
 }
 
 /// Runtimes of one family against one shim stand side by side.
@@ -221,8 +232,7 @@ fn evidence(report: &Report, shown: &BTreeMap<&str, BTreeSet<&str>>) -> io::Resu
             if let Some(judgement) = family.judgement(name).map_err(io::Error::other)? {
                 let other = judgement.by_version.iter().flat_map(|version| &version.evidence);
                 let items = judgement.evidence.iter().chain(other);
-                let items: Vec<Value> =
-                    items.map(|item| json!({"kind": format!("{:?}", item.kind).to_lowercase(), "at": item.at, "says": item.says})).collect();
+                let items: Vec<Value> = items.map(|item| json!({"kind": item.kind.word(), "at": item.at, "says": item.says})).collect();
                 exports.insert((*name).into(), items.into());
             }
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::{Style, Tone, plural, write_columns};
 use crate::consumers::{Reached, Subject, Verdict};
 use crate::report::Scanned;
+use crate::report::printable::one_line;
 
 pub(super) fn write(subjects: &[Subject], scanned: &Scanned, shim: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "shim  {shim}\n")?;
@@ -42,9 +43,9 @@ pub(super) fn write(subjects: &[Subject], scanned: &Scanned, shim: &str, style: 
 
 fn write_file(subject: &Subject, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let runtime = if subject.runtime_of.is_empty() { String::new() } else { format!("  the runtime of {}", subject.runtime_of.join(", ")) };
-    writeln!(out, "  {}{}", style.paint(Tone::Strong, &subject.file), style.paint(Tone::Faint, format!("{}{runtime}", ways(subject))))?;
+    writeln!(out, "  {}{}", style.paint(Tone::Strong, one_line(&subject.file)), style.paint(Tone::Faint, format!("{}{runtime}", ways(subject))))?;
     for reason in &subject.reasons {
-        writeln!(out, "    {:<18} {}", reason.code, reason.message)?;
+        writeln!(out, "    {:<18} {}", reason.code, one_line(&reason.message))?;
     }
     if subject.verdict == Verdict::Slips {
         let names: Vec<String> = open(&subject.imports).chain(open(&subject.lookups)).collect();

@@ -13,6 +13,7 @@ mod preflight;
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use super::printable::one_line;
 use super::{Report, Subjects, Verdict};
 use crate::finding::{Finding, Severity};
 
@@ -69,9 +70,19 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         Subjects::Gate(parts) => gate::write(parts, &report.findings, style, out)?,
     }
     for file in &report.unread {
-        writeln!(out, "{}  {file}", style.paint(Tone::Bad, "not audited"))?;
+        writeln!(out, "{}  {}", style.paint(Tone::Bad, "not audited"), one_line(file))?;
     }
+    write_beyond(report, style, out)?;
     write_verdict(report, style, out)
+}
+
+/// What nothing above speaks of, however much is held.
+fn write_beyond(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let ways: Vec<&str> = report.beyond_preload().iter().map(|way| way.id).collect();
+    if ways.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", style.paint(Tone::Faint, format!("no preload closes: {} (vrocm-audit explain beyond-preload)", ways.join(" "))))
 }
 
 fn write_verdict(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -91,7 +102,7 @@ fn write_verdict(report: &Report, style: Style, out: &mut dyn Write) -> io::Resu
 /// Findings one a line, the severity first.
 fn write_findings<'a>(findings: impl Iterator<Item = &'a Finding>, style: Style, out: &mut dyn Write) -> io::Result<()> {
     for finding in findings {
-        writeln!(out, "  {}  {:<18} {}", style.severity(finding.severity), finding.check, finding.message)?;
+        writeln!(out, "  {}  {:<18} {}", style.severity(finding.severity), finding.check, one_line(&finding.message))?;
     }
     Ok(())
 }

@@ -9,13 +9,15 @@ use crate::gfx::verdict::Verdict;
 pub(super) fn write(answer: &Answer, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", style.paint(Tone::Strong, answer.command.join(" ")))?;
     writeln!(out, "  program  {}", answer.program)?;
+    let several = answer.devices.len() > 1;
     for candidate in &answer.candidates {
         let release = candidate.release.as_ref().map_or(String::new(), |release| format!(", ROCm {release}"));
         writeln!(out, "  runtime  {}{release} ({})", candidate.runtime, candidate.how)?;
         if let Some(who) = &candidate.changeable {
             writeln!(out, "           as of now: others may change {who}")?;
         }
-        writeln!(out, "           {} {} ({}): {}", candidate.device, paint(candidate.verdict, style), candidate.reason, candidate.message)?;
+        let whose = if several { format!(" of {}", candidate.device_from) } else { String::new() };
+        writeln!(out, "           {}{whose} {} ({}): {}", candidate.device, paint(candidate.verdict, style), candidate.reason, candidate.message)?;
     }
     for device in &answer.devices {
         let hip = device.hip.map_or(String::new(), |hip| format!(", HIP {}", hip.word()));
