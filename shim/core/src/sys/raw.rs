@@ -237,6 +237,8 @@ pub struct Stat {
     pub mode: u32,
     /// Bytes.
     pub size: u64,
+    /// Which device it is, where it is one.
+    pub node: u64,
 }
 
 impl Stat {
@@ -245,12 +247,17 @@ impl Stat {
         self.mode & 0o170_000 == 0o100_000
     }
 
+    /// A character device.
+    pub fn is_device(&self) -> bool {
+        self.mode & 0o170_000 == 0o020_000
+    }
+
     fn from(raw: &RawStat) -> Self {
         #[cfg(target_arch = "x86_64")]
-        let mode = raw.0[3] as u32;
+        let (mode, node) = (raw.0[3] as u32, raw.0[5]);
         #[cfg(target_arch = "aarch64")]
-        let mode = raw.0[2] as u32;
-        Self { device: raw.0[0], inode: raw.0[1], mode, size: raw.0[6] }
+        let (mode, node) = (raw.0[2] as u32, raw.0[4]);
+        Self { device: raw.0[0], inode: raw.0[1], mode, size: raw.0[6], node }
     }
 }
 
