@@ -3,6 +3,8 @@
  *   elsewhere FILE NAME    opens a library in a namespace of its own and looks a name up in it
  *   here FILE NAME         the same in the program's namespace
  *   deeply FILE NAME       the same with RTLD_DEEPBIND, calls bound when they are made
+ *   beside FILE            opens a library in the namespace of what was opened last
+ *   look NAME              looks a name up in what was opened last
  *   call SIZE              calls what was looked up last: hipMalloc if it is that, else int (*)(size_t)
  *   device                 opens /dev/kfd, as a thunk that is linked in statically does
  *   fork                   a child that ends by itself
@@ -62,6 +64,12 @@ int main(int count, char **values) {
             else handle = dlopen(file, is_deep ? RTLD_LAZY | RTLD_DEEPBIND : RTLD_NOW);
             if (!handle) return printf("%s\n", dlerror()), 3;
             if (*name) printf("%s %s\n", name, (found = dlsym(handle, name)) ? "found" : dlerror());
+        } else if (!strcmp(what, "beside") && i + 1 < count && handle) {
+            Lmid_t space;
+            if (dlinfo(handle, RTLD_DI_LMID, &space) || !dlmopen(space, values[++i], RTLD_NOW)) return printf("%s\n", dlerror()), 3;
+        } else if (!strcmp(what, "look") && i + 1 < count && handle) {
+            name = values[++i];
+            printf("%s %s\n", name, (found = dlsym(handle, name)) ? "found" : dlerror());
         } else if (!strcmp(what, "call") && i + 1 < count && found) {
             size_t size = strtoul(values[++i], NULL, 0);
             void *pointer;

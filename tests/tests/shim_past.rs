@@ -20,13 +20,13 @@ struct Libc {
 
 impl Libc {
     fn all() -> Vec<Self> {
-        let of = |version, package, place: &str| match corpus::package(package) {
-            Some(found) => Some(Self { version, folder: Some(found.join(place)) }),
-            None => {
+        let of = |version, package, place: &str| {
+            let found = corpus::package(package).map(|found| Self { version, folder: Some(found.join(place)) });
+            if found.is_none() {
                 assert!(std::env::var_os("VROCM_REQUIRE").is_none_or(|value| value != "all"), "{}", corpus::missing(version, &[package]));
                 eprintln!("not tested: {}", corpus::missing(version, &[package]));
-                None
             }
+            found
         };
         let usr = "usr/lib/x86_64-linux-gnu";
         let others =
@@ -107,6 +107,8 @@ fn a_runtime_in_another_namespace_is_said_by_every_loader() {
             &["elsewhere", "./plugin.so", "allocate", "call", "512"],
             &["elsewhere", "./plugin.so", "allocate", "here", "libm.so.6", "cos", "elsewhere", "./renamed-4f21.so", "hipMalloc"],
             &["elsewhere", "libm.so.6", "cos", "elsewhere", "./plugin.so", "allocate"],
+            // The runtime comes into a namespace that was looked through before.
+            &["elsewhere", "libm.so.6", "cos", "look", "sin", "beside", "./renamed-4f21.so", "look", "cos"],
             // Ended without destructors: it is said when something is looked up.
             &["elsewhere", "./plugin.so", "allocate", "leave"],
         ] {
@@ -135,6 +137,12 @@ fn without_a_runtime_in_another_namespace_nothing_is_said() {
             let mut audited = libc.probe(steps);
             audited.env("LD_AUDIT", file("auditor.so"));
             assert_eq!(said(audited), "", "{} {steps:?} under an auditor", libc.version);
+        }
+        // A runtime that stands before the shim in this namespace.
+        if libc.folder.is_none() {
+            let mut before = libc.probe(&["elsewhere", "libm.so.6", "cos", "here", "libm.so.6", "sin"]);
+            before.env("LD_PRELOAD", format!("{} {}", file("renamed-4f21.so").display(), library().display()));
+            assert_eq!(said(before), "");
         }
         let mut silent = libc.probe(&["elsewhere", "./plugin.so", "allocate"]);
         silent.env("LIBVROCM_LOG_LEVEL", "0");

@@ -32,7 +32,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Descriptors that are looked at, and closed ones in a row that end the search: the kernel gives the lowest that is free.
 const DESCRIPTORS: i32 = 1024;
-const GAP: i32 = 16;
+const GAP: i32 = 8;
 
 /// What the library's constructor does: asks whether there is a GPU. One system call where there is none.
 pub fn start() {
@@ -98,6 +98,7 @@ pub fn is_taking(row: usize) -> bool {
 }
 
 /// An object has called a runtime's own function before the call could be bound to ours.
+#[cold]
 pub fn has_called(object: &Object, name: &[u8]) {
     static CALLED: Said = Said::new();
     if !CALLED.first(1) {

@@ -202,7 +202,8 @@ pub fn find(name: &[u8], version: Option<&[u8]>, wanted: impl Fn(&Object) -> boo
 }
 
 impl Object {
-    /// Reads the dynamic section of a mapped object. `None`: it has none, or no symbols.
+    /// Reads the dynamic section of a mapped object. `None`: it has none, or no symbols. One copy of it for all who visit.
+    #[inline(never)]
     unsafe fn read(info: &PhdrInfo) -> Option<Self> {
         let mut dynamic = 0;
         let mut range = (u64::MAX, 0);
