@@ -7,10 +7,11 @@
  *   look NAME              looks a name up in what was opened last
  *   call SIZE              calls what was looked up last: hipMalloc if it is that, else int (*)(size_t)
  *   device                 opens /dev/kfd, as a thunk that is linked in statically does
- *   fork                   a child that ends by itself
+ *   refused                from now on the driver answers as it does to a process that has not opened the device
+ *   fork                   a child that ends by itself, refused by the driver
  *   leave                  ends without destructors
  *
- * With -DRUNTIME it is a stand-in for HIP that needs nothing, with -DPLUGIN a library that is linked with it (with -DEARLY its constructor allocates),
+ * With -DRUNTIME it is a stand-in for HIP that needs nothing, with -DPLUGIN a library that is linked with it (with -DEARLY=CALL its constructor does that),
  * with -DAUDITOR one for LD_AUDIT. */
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -28,8 +29,8 @@ int hipMalloc(void **, size_t);
 int hipFree(void *);
 #ifdef EARLY
 __attribute__((constructor)) static void early(void) {
-    void *pointer;
-    hipMalloc(&pointer, 4096);
+    void *pointer = NULL;
+    EARLY;
 }
 #endif
 int allocate(size_t size) {
@@ -44,12 +45,30 @@ unsigned la_version(unsigned version) { return version; }
 #else
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static void refuse(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x80084b01, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EBADF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) perror("prctl"), _exit(5);
+}
 
 int main(int count, char **values) {
     void *handle = NULL, *found = NULL;
@@ -77,10 +96,12 @@ int main(int count, char **values) {
             printf("%s %d\n", name, is_hip ? ((int (*)(void **, size_t))found)(&pointer, size) : ((int (*)(size_t))found)(size));
         } else if (!strcmp(what, "device")) {
             if (open("/dev/kfd", O_RDWR | O_CLOEXEC) < 0) return perror("/dev/kfd"), 3;
+        } else if (!strcmp(what, "refused")) {
+            refuse();
         } else if (!strcmp(what, "fork")) {
             fflush(stdout);
             int status = 0, child = fork();
-            if (!child) return 0;
+            if (!child) return refuse(), 0;
             if (waitpid(child, &status, 0) != child || status) return 4;
         } else if (!strcmp(what, "leave")) {
             fflush(stdout);

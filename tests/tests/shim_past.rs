@@ -65,8 +65,14 @@ fn file(name: &str) -> PathBuf {
         shared("renamed-4f21.so", &["-DRUNTIME", "-Wl,-soname,renamed-4f21.so"]);
         let plugin = ["-DPLUGIN", &at("renamed-4f21.so"), "-Wl,-rpath,$ORIGIN"];
         shared("plugin.so", &[&plugin[..], &["-Wl,-z,lazy"]].concat());
-        shared("early.so", &[&plugin[..], &["-DEARLY", "-Wl,-z,lazy"]].concat());
-        shared("early-now.so", &[&plugin[..], &["-DEARLY", "-Wl,-z,now"]].concat());
+        for (name, early, bound) in [
+            ("early.so", "-DEARLY=hipMalloc(&pointer,4096)", "-Wl,-z,lazy"),
+            ("early-too.so", "-DEARLY=hipMalloc(&pointer,8192)", "-Wl,-z,lazy"),
+            ("early-now.so", "-DEARLY=hipMalloc(&pointer,4096)", "-Wl,-z,now"),
+            ("early-free.so", "-DEARLY=hipFree(pointer)", "-Wl,-z,lazy"),
+        ] {
+            shared(name, &[&plugin[..], &[early, bound]].concat());
+        }
         shared("auditor.so", &["-DAUDITOR"]);
         folder
     });
@@ -172,11 +178,12 @@ fn amds_own_runtimes_in_another_namespace_are_said() {
 #[test]
 fn what_a_constructor_called_under_deepbind_is_said_where_it_shows() {
     for libc in Libc::all() {
-        let early = said(libc.probe(&["deeply", "./early.so", "allocate", "call", "512", "deeply", "./early.so", "allocate"]));
+        let early = said(libc.probe(&["deeply", "./early.so", "allocate", "call", "512", "deeply", "./early-too.so", "allocate"]));
         assert_one(&early, &["/early.so was opened with RTLD_DEEPBIND and has called hipMalloc"], libc.version);
         for steps in [
             &["deeply", "./plugin.so", "allocate", "call", "512"][..],
             &["here", "./early.so", "allocate", "call", "512"],
+            &["deeply", "./early-free.so", "allocate", "call", "512"],
             // All its calls were bound when it was opened: it cannot be told.
             &["deeply", "./early-now.so", "allocate", "call", "512"],
         ] {
@@ -237,16 +244,21 @@ fn an_open_device_is_not_said_where_it_is_a_runtimes_or_another_processs() {
             &["here", "./plugin.so", "allocate", "call", "512", "device"],
             &["device", "here", "./plugin.so", "allocate", "call", "512"],
             &["device", "leave"],
+            &["device", "refused"],
         ] {
             assert_eq!(said(with_device(&libc.probe(steps))), "", "{} {steps:?}", libc.version);
         }
-        let quiet = |name: &str, value: &str| {
-            let mut command = libc.probe(&["device"]);
-            command.env(name, value);
+        let mut silent = libc.probe(&["device"]);
+        silent.env("LIBVROCM_LOG_LEVEL", "0");
+        assert_eq!(said(with_device(&silent)), "", "{}: level 0", libc.version);
+        // A parent's descriptor, which the driver refuses, and one that it does not.
+        let inherited = |steps: &[&str]| {
+            let mut command = libc.probe(steps);
+            command.env("INHERIT", "1");
             said(with_device(&command))
         };
-        assert_eq!(quiet("LIBVROCM_LOG_LEVEL", "0"), "", "{}", libc.version);
-        assert_eq!(quiet("INHERIT", "1"), "", "{}: it was open when the process started", libc.version);
+        assert_eq!(inherited(&["refused"]), "", "{}", libc.version);
+        assert_one(&inherited(&[]), &["(descriptor 9)"], libc.version);
         // One line, not two, for a runtime elsewhere.
         let both = said(with_device(&libc.probe(&["device", "elsewhere", "./plugin.so", "allocate"])));
         assert!(both.lines().count() <= 2 && both.contains("namespace of its own"), "{}: {both}", libc.version);

@@ -6,13 +6,13 @@
 //! that was bound because it was made. Nothing of it is found in a process that ends by `_exit` or a signal first.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::rows::{Action, Family, TABLE};
 use super::runtimes;
 use crate::sys::loaded::{self, Object};
 use crate::sys::log::{self, NOTICE, Said};
-use crate::sys::raw;
+use crate::sys::raw::{self, Errno};
 use crate::sys::text::Text;
 
 /// Bytes of a path that a line has room for.
@@ -25,25 +25,17 @@ static LOOKED: AtomicUsize = AtomicUsize::new(0);
 /// A runtime in another namespace was named, so that an open device is explained.
 static NAMED: Said = Said::new();
 
-/// The device of the kernel's driver, as the process found it when it started; 0: there is none, or it was open already.
+/// The device of the kernel's driver, as the process found it when it started; 0: there is none.
 static DEVICE: AtomicU64 = AtomicU64::new(0);
-/// The process that started: a child that was forked has what its parent opened.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Descriptors that are looked at, and closed ones in a row that end the search: the kernel gives the lowest that is free.
 const DESCRIPTORS: i32 = 1024;
 const GAP: i32 = 8;
 
-/// What the library's constructor does: asks whether there is a GPU. One system call where there is none.
+/// What the library's constructor does: asks whether there is a GPU. One system call.
 pub fn start() {
-    if !log::enabled(NOTICE) {
-        return;
-    }
-    let Some(device) = raw::stat(c"/dev/kfd").ok().filter(raw::Stat::is_device) else { return };
-    // One that was inherited is its parent's to use: the driver refuses it to others.
-    if descriptor_of(device.node).is_none() {
-        PROCESS.store(raw::getpid(), Relaxed);
-        DEVICE.store(device.node, Relaxed);
+    if log::enabled(NOTICE) {
+        DEVICE.store(raw::device(c"/dev/kfd").ok().flatten().unwrap_or(0), Relaxed);
     }
 }
 
@@ -117,7 +109,7 @@ fn look_at_device() {
     if device == 0 || runtimes::was_any_asked() || NAMED.is_said() || OPEN.is_said() {
         return;
     }
-    let Some(descriptor) = descriptor_of(device).filter(|_| raw::getpid() == PROCESS.load(Relaxed) && OPEN.first(1)) else { return };
+    let Some(descriptor) = descriptor_of(device).filter(|_| OPEN.first(1)) else { return };
     log::line(NOTICE, |text| {
         text.str("/dev/kfd is open (descriptor ").dec(descriptor.unsigned_abs().into());
         text.str("), and neither HIP nor HSA was asked for anything here: what this process takes of a card is not held to the quota. ");
@@ -125,22 +117,18 @@ fn look_at_device() {
     });
 }
 
-/// A descriptor of the device.
+/// A descriptor of the device that this process has opened itself: the driver refuses what came by `fork` or from a parent.
 fn descriptor_of(device: u64) -> Option<i32> {
     let mut closed = 0;
     for descriptor in 0..DESCRIPTORS {
-        match raw::fstat(descriptor) {
-            Ok(file) if is(&file, device) => return Some(descriptor),
+        match raw::open_device(descriptor) {
+            Ok(found) if found == Some(device) && raw::ask_gpu_driver(descriptor) != Err(Errno::BADF) => return Some(descriptor),
             Ok(_) => closed = 0,
             Err(_) if closed == GAP => return None,
             Err(_) => closed += 1,
         }
     }
     None
-}
-
-fn is(file: &raw::Stat, device: u64) -> bool {
-    file.is_device() && file.node == device
 }
 
 /// The path of an object, as much as a line has room for: it may be gone when the line is written.
