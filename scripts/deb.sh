@@ -17,4 +17,11 @@ for program in vrocm-audit gfx-scan; do
     "$programs/vrocm-audit" completions zsh --program "$program" >"target/deb/_$program"
     "$programs/vrocm-audit" completions fish --program "$program" >"target/deb/$program.fish"
 done
+# Debian's own form of a changelog, dated by the commit it is made of.
+version=$(cargo pkgid -p vrocm-audit --locked | sed 's/.*[#@]//')
+made=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+{
+    printf 'vrocm-audit (%s-1) unstable; urgency=medium\n\n  * What changed is in /usr/share/doc/vrocm-audit/changelog.gz.\n\n' "$version"
+    printf ' -- The vrocm-audit authors <vrocm-audit@users.noreply.github.com>  %s\n' "$(LC_ALL=C date -u -R -d "@$made")"
+} >target/deb/changelog
 cargo deb --locked --no-build --profile "$profile" -p vrocm-audit

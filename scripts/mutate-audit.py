@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Changes the auditor's code in one place at a time, and demands that a test notices.
 
-    scripts/mutate-audit.py [--sample N --seed S] [--seconds T] [--keep] [MODULE...]
+    scripts/mutate-audit.py [--sample N --seed S] [--seconds T] [--keep] [--named FILE] [MODULE...]
 
 MODULE is a folder or file of audit/src: coverage linkage gfx elf unless told. audit/mutants puts all changes into one copy of the sources, each behind a switch, so that
 one build has all of them; those that do not compile are left out and counted. Each test runs once to see which switches it meets and how long it takes. Then each
 mutant has only the tests that meet it, the quick ones and those that noticed its neighbours first, until one fails; a test that takes far longer than it should has noticed too.
---seconds limits the tests of one mutant: what nobody noticed by then is a survivor that a run without the limit may still catch. --keep takes up where a stopped run ended.
+--seconds limits the tests of one mutant: what nobody noticed by then is a survivor that a run without the limit may still catch. --keep takes up where a stopped run ended. What
+survives stands in target/audit-mutants/survivors.txt, one name a line; --named tries only the names of such a file, once there are tests for them.
 
 Survivors are held against audit/mutants/survivors.json: one that is not there is a hole in the tests, and an entry that does not survive is out of date. Exit
 status 1 for either. A test that fails without a mutant is left out and named. The table is that of docs/measurements/audit-mutants.md.
@@ -265,6 +266,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--survivors", action="store_true", help="with --keep: only those that survived before, again")
+    parser.add_argument("--named", type=pathlib.Path, help="try only the mutants whose names this file has, one a line")
     parser.add_argument("--check", action="store_true", help="run nothing: every entry of survivors.json names a mutant that there is")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     options = parser.parse_args()
@@ -296,6 +298,9 @@ def main():
         results[result["number"]] = result
     place = {mutant["number"]: next((place for place, module in enumerate(modules) if pathlib.PurePath(mutant["file"]).is_relative_to(module)), None) for mutant in mutants}
     chosen = [mutant for mutant in mutants if mutant["number"] not in unviable and place[mutant["number"]] is not None]
+    if options.named:
+        wanted = set(options.named.read_text().splitlines())
+        chosen = [mutant for mutant in chosen if mutant["name"] in wanted]
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
     # In the order asked for.
@@ -314,6 +319,8 @@ def main():
             if not found:
                 print(f"SURVIVES ({results[number]['met']} tests meet it) {mutant['file']}:{mutant['line']} {mutant['within']}: {mutant['change']}", file=sys.stderr, flush=True)
     (STATE / "active").write_text("0")
+    survivors = [mutant["name"] for mutant in mutants if results.get(mutant["number"], {}).get("how") == "survives"]
+    (PLACE / "survivors.txt").write_text("".join(f"{name}\n" for name in survivors))
     print(table(mutants, unviable, results))
     for name in data["constant"]:
         print(f"not tried, the compiler evaluates it: {name}")

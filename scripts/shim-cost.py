@@ -3,7 +3,7 @@
 
     scripts/shim-cost.py [--shim LIB]... [--runs N]     prints a table; builds nothing but the probe (cargo test -p vrocm-tests --no-run first)
 
-Over the stand-in runtime, whose own pair is some tens of ns, and over the real 5.2.3 and the mock HSA. Runs with and without a shim take turns; of each
+Over the stand-in runtime, whose own pair is some tens of ns, and over the real 5.2.3 and the mock HSA; below them, what two record locks cost. Runs with and without a shim take turns; of each
 kind the least counts, as others on the machine only add. Threads and processes share what processors there are: `added` is processor time per pair.
 """
 
@@ -64,6 +64,16 @@ def pairs(program, shims, runs):
                 print(f"| {name} | {threads} | {processes} | {least[None]:.0f} | {least[shim]:.0f} | {least[shim] - least[None]:.0f} |", flush=True)
 
 
+def locks(program, folder, runs):
+    """What a record lock for each call costs by itself, as the published shim takes one: no runtime, no ledger, no quota."""
+    library = f"{folder}/locks.so"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-o", library, ROOT / "tests/probes/locks.c"], check=True)
+    for processes in [1, 4, 16]:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+            took = min(run(program, environment(None, place, ""), [library, 1, 100_000 // processes, 64], processes) for _ in range(runs))
+        print(f"| two record locks and nothing else | 1 | {processes} | | {took:.0f} | {took:.0f} |", flush=True)
+
+
 def start(shims, runs):
     times = {shim: [] for shim in [None, *shims]}
     for _ in range(runs * 60):
@@ -91,6 +101,7 @@ def main():
         subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-o", program, ROOT / "tests/probes/cost.c", "-ldl", "-pthread"], check=True)
         print("| runtime | threads | processes | ns a pair without | with | added |\n|---|---|---|---|---|---|")
         pairs(program, shims, options.runs)
+        locks(program, folder, options.runs)
         start(shims, options.runs)
 
 

@@ -37,6 +37,22 @@ scripts/mutate-audit.py --check
 step "programs"
 cargo build --release --locked
 
+step "the Debian package"
+if cargo deb --version >/dev/null 2>&1; then
+    package=$(scripts/deb.sh | tail -1)
+    unpacked=$(mktemp -d)
+    dpkg-deb -x "$package" "$unpacked"
+    "$unpacked/usr/bin/vrocm-audit" coverage --shim target/release/libvrocm.so --accept manifests/accepted.json >/dev/null
+    rm -r "$unpacked"
+    if command -v lintian >/dev/null; then
+        lintian --tag-display-limit 0 --fail-on error,warning "$package"
+    else
+        echo "not checked: what Debian's policy says of the package (lintian is not installed)"
+    fi
+else
+    echo "not packed: cargo-deb is missing (cargo install --locked cargo-deb)"
+fi
+
 step "tests"
 cargo test --workspace --locked
 

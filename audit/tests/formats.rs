@@ -74,6 +74,12 @@ fn sarif_has_what_code_scanning_shows() {
         assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 1);
         assert!(prints.insert(result["partialFingerprints"]["vrocm/v1"].as_str().expect("a fingerprint").to_string()), "{result}");
     }
+    for rule in rules {
+        assert_eq!(rule["properties"]["tags"], serde_json::json!(["coverage"]));
+        let id = rule["id"].as_str().expect("an id");
+        assert_eq!(rule["name"].as_str().map(str::to_lowercase), id.contains('-').then(|| id.replace('-', "")), "a name is one of several words");
+    }
+    assert!(rules.iter().any(|rule| rule["name"].is_null()) && rules.iter().any(|rule| rule["name"].is_string()));
     assert_eq!(run["invocations"][0]["executionSuccessful"], true);
     let unread = json(&["linkage", "/no/such file.so"], "sarif");
     assert_eq!(unread["runs"][0]["invocations"][0]["executionSuccessful"], false);

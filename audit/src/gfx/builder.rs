@@ -159,6 +159,12 @@ mod tests {
         }
         assert_eq!(explained(b"\xc7\x84\x24\x80\0\0\0gfx1\xc7\x84\x24\x83\0\0\x001250"), None);
         assert_eq!(explained(b"\xb951\0\0\xc7\x84\x24\x80\0\0\0gfx9"), None);
+        // Of "gfx9" and "eric" a generic may be made or any other name; of "gfx" and "1011" gfx1011 is not, since "gfx9" begins another.
+        assert_eq!(explained(b"\xc7\x84\x24\x80\0\0\0gfx9\xc7\x84\x24\x83\0\0\0eric"), None);
+        assert_eq!(explained(b"\xc7\x84\x24\x80\0\0\0gfx9\xc7\x84\x24\x83\0\0\x001011"), None);
+        // A rest that stands far off is another's.
+        let far = [&b"\xc7\x84\x24\x80\0\0\0gfx1"[..], &[0x90; 80], b"\xc7\x84\x24\x83\0\0\x001011"].concat();
+        assert_eq!(explained(&far), None);
     }
 
     #[test]

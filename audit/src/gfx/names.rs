@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn s6_identifiers_are_no_words_but_are_remembered() {
-        let names = read(b" gfx900_helper libgfx1250_x gfx942helper gfx942a ", false);
+        let names = read(b" gfx900_helper libgfx1250_x gfx942helper gfx942a xgfx1030 ", false);
         assert!(names.words.is_empty());
-        assert_eq!(names.fused.iter().map(ToString::to_string).collect::<Vec<_>>(), ["gfx900", "gfx942", "gfx1250"]);
+        assert_eq!(names.fused.iter().map(ToString::to_string).collect::<Vec<_>>(), ["gfx900", "gfx942", "gfx1030", "gfx1250"]);
     }
 
     #[test]
@@ -288,6 +288,8 @@ mod tests {
         assert!(!is_code_object(b"\xbaamdgcn-amd-amdhsa--", b"gfx90a\xae"));
         assert!(!is_code_object(b"\0amdgcn-amd-amdhsa--", b"gfx90a\0"));
         assert!(!is_code_object(b"\xb9", b"gfx90a\xae"));
+        // A short string has at most 31 bytes; this one has 32.
+        assert!(!is_code_object(b"\xa0amdgcn-amd-amdhsa--", b"gfx90a:xnack+\xae"));
     }
 
     #[test]

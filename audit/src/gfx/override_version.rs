@@ -135,6 +135,8 @@ mod tests {
         assert_eq!(name("9.0.10").as_deref(), Some("gfx90a"));
         assert_eq!(name("11.0.0").as_deref(), Some("gfx1100"));
         assert_eq!(name("9.255.255"), None);
+        // 15 is the last hex digit.
+        assert_eq!((name("12.15.15").as_deref(), name("12.16.0"), name("12.0.16")), (Some("gfx12ff"), None, None));
     }
 
     #[test]

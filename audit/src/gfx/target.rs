@@ -328,6 +328,8 @@ mod tests {
         assert_eq!("gfx9-4-generic:xnack+".parse::<Name>().map(|name| name.to_string()).as_deref(), Ok("gfx9-4-generic:xnack+"));
         assert_eq!(problem("gfx-generic"), Problem::MajorNotDecimal);
         assert_eq!(problem("gfx9--generic"), Problem::MajorNotDecimal);
+        assert_eq!("gfx9-0-generic".parse(), generic(9, Some(0)));
+        assert_eq!((problem("gfx09-generic"), problem("gfx9-04-generic")), (Problem::LeadingZero, Problem::LeadingZero));
     }
 
     #[test]

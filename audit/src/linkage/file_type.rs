@@ -23,7 +23,6 @@ pub(super) static RULE: Rule = Rule {
                 let also = if interpreter { ", PT_INTERP" } else { "" };
                 format!("a position-independent executable (DF_1_PIE{also})")
             }
-            elf::ET_DYN if image.dynamic.is_empty() => "no dynamic section".into(),
             elf::ET_DYN if interpreter && facts.names.soname.is_none() => {
                 let message = "PT_INTERP and no soname: this looks like a program, although loaders take it for a library";
                 found.push(facts.found(&RULE.check, Outcome::Nothing, message).severity(Severity::Warn));

@@ -300,6 +300,7 @@ mod tests {
     fn lists_are_short() {
         assert_eq!(list(&["a"]), "a");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(list(&["1", "2", "3", "4", "5", "6"]), "1, 2, 3, 4, 5 and 6");
         assert_eq!(list(&["1", "2", "3", "4", "5", "6", "7", "8"]), "1, 2, 3, 4, 5, 6 and 2 more");
     }
 }

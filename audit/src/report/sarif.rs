@@ -27,7 +27,7 @@ pub(super) fn write(report: &Report, checks: Checks, out: &mut dyn Write) -> io:
                 "name": report.program,
                 "version": env!("CARGO_PKG_VERSION"),
                 "informationUri": env!("CARGO_PKG_REPOSITORY"),
-                "rules": rules.iter().map(|check| rule(check)).collect::<Vec<_>>(),
+                "rules": rules.iter().map(|check| rule(check, report.subjects.audit())).collect::<Vec<_>>(),
             }},
             "automationDetails": {"id": format!("{}/{}/", report.program, report.subjects.audit())},
             "columnKind": "utf16CodeUnits",
@@ -40,11 +40,10 @@ pub(super) fn write(report: &Report, checks: Checks, out: &mut dyn Write) -> io:
     out.write_all(b"\n")
 }
 
-fn rule(check: &Check) -> Value {
+fn rule(check: &Check, audit: &str) -> Value {
     let Check { id, severity, what, why, fix, source } = check;
-    json!({
+    let mut rule = json!({
         "id": id,
-        "name": id.split('-').map(capital).collect::<String>(),
         "shortDescription": {"text": what},
         "fullDescription": {"text": why},
         "help": {
@@ -53,8 +52,13 @@ fn rule(check: &Check) -> Value {
         },
         "helpUri": format!("{PAGES}/{id}.md"),
         "defaultConfiguration": {"level": level(*severity)},
-        "properties": {"tags": ["linkage"], "problem.severity": match severity { Severity::Deny => "error", Severity::Warn => "warning", Severity::Note => "recommendation" }},
-    })
+        "properties": {"tags": [audit], "problem.severity": match severity { Severity::Deny => "error", Severity::Warn => "warning", Severity::Note => "recommendation" }},
+    });
+    // Of one word it would be the id again, which Microsoft's validator warns of (SARIF1001).
+    if id.contains('-') {
+        rule["name"] = id.split('-').map(capital).collect::<String>().into();
+    }
+    rule
 }
 
 fn capital(word: &str) -> String {

@@ -32,6 +32,13 @@ fn complete_table() {
         assert_eq!((answer.verdict, answer.reason), (verdict, reason), "{name}: {}", answer.message);
     }
     assert_eq!(library.ask("gfx1250").nearest, ["gfx1200", "gfx1201", "gfx1150"]);
+    assert!(library.ask("gfx1201").nearest.is_empty(), "what is supported needs no neighbour");
+    for (name, says) in
+        [("gfx1100:xnack+", "it is registered without features"), ("gfx900:sramecc+", "it is registered as gfx900, gfx900:xnack-, gfx900:xnack+")]
+    {
+        let message = library.ask(name).message;
+        assert!(message.ends_with(says), "{message}");
+    }
 }
 
 #[test]
@@ -115,4 +122,27 @@ fn two_arrays_are_none() {
     assert_eq!(scanned.tier, Tier::Mentions);
     assert!(scanned.why_no_registry.is_some_and(|why| why.contains("2 arrays")));
     assert_eq!(library.ask("gfx942").verdict, Verdict::Unknown);
+}
+
+#[test]
+fn a_copy_of_a_name_by_other_code_is_no_second_registry() {
+    let copy = "void copy(void){__asm__ volatile(\"movups 1f(%rip), %xmm0\\n.section .rodata\\n1:.asciz \\\"gfx90a:xnack+\\\"\\n.previous\");}\n";
+    let library = StandIn::rocr(&format!("{}{copy}", array("table", &complete())));
+    assert_eq!(library.scan().tier, Tier::Registry);
+}
+
+/// More ids than any runtime holds: no structure is looked for, and nothing is called absent.
+#[test]
+fn a_crowd_of_names_gives_no_verdict() {
+    let crowd = |text: &str, section: &str| format!("__asm__(\".section {section}\\n.rept 16500\\n{text}\\n.endr\\n.previous\");\n");
+    for crowd in [crowd(".asciz \\\"gfx900\\\"", ".rodata"), crowd(".ascii \\\"gfx\\\"", ".text")] {
+        let words = format!("__attribute__((used)) static char words[]=\"{} \";\n", TARGETS.join(" "));
+        let library = StandIn::rocr(&format!("{}{words}{crowd}", array("names", &TARGETS.map(String::from))));
+        let scanned = library.scan();
+        assert_eq!((scanned.tier, scanned.targets.len()), (Tier::Mentions, 0));
+        assert!(scanned.why_no_registry.as_ref().is_some_and(|why| why.contains("more ids than any runtime")), "{:?}", scanned.why_no_registry);
+        for name in ["gfx942", "gfx1250"] {
+            assert_eq!((library.ask(name).verdict, library.ask(name).reason), (Verdict::Unknown, Reason::NoRegistry), "{name}");
+        }
+    }
 }

@@ -79,6 +79,17 @@ fn adrp_add(at: u64, addresses: &[u64]) -> Vec<u8> {
     code
 }
 
+/// `lea rdi, [rip + x]` for each address.
+fn taken_addresses(at: u64, addresses: &[u64]) -> Vec<u8> {
+    let mut code = Vec::new();
+    for &to in addresses {
+        code.extend([0x48, 0x8d, 0x3d]);
+        let next = at + code.len() as u64 + 4;
+        code.extend(&to.wrapping_sub(next).to_le_bytes()[..4]);
+    }
+    code
+}
+
 /// `movups xmm0, [rip + x]` for each address.
 fn vector_copies(at: u64, addresses: &[u64]) -> Vec<u8> {
     let mut code = Vec::new();
@@ -136,6 +147,32 @@ fn vector_copies_where_no_address_is_taken() {
     let scanned = scan(bytes.clone());
     assert_eq!((scanned.tier, scanned.targets.len()), (Tier::Registry, 39), "{:?}", scanned.why_no_registry);
     assert_eq!(reason(bytes, "gfx1250"), Reason::NotRegistered);
+}
+
+#[test]
+fn copies_elsewhere_do_not_count_where_an_address_is_taken() {
+    let bytes = library(X86_64, &ids(&TARGETS), &[&taken_addresses, &vector_copies]);
+    let scanned = scan(bytes);
+    assert_eq!((scanned.tier, scanned.targets.len()), (Tier::Registry, 39), "{:?}", scanned.why_no_registry);
+}
+
+/// Where the parts that the file is read in meet, and in a segment that begins at an odd address.
+#[test]
+fn aarch64_immediates_are_found_wherever_they_stand() {
+    const PART: u64 = 1 << 16;
+    let at_the_seam = |at: u64, addresses: &[u64]| {
+        let nops = ((PART - at) / 4) as usize;
+        [[0x1f, 0x20, 0x03, 0xd5].repeat(nops), moved_immediates(at, addresses)].concat()
+    };
+    let bytes = library(AARCH64, &ids(&TARGETS), &[&adrp_add, &at_the_seam]);
+    assert!(bytes.len() as u64 > PART && reason(bytes, "gfx1250") == Reason::Contradiction);
+    let mut odd = library(AARCH64, &ids(&TARGETS), &[&adrp_add, &moved_immediates]);
+    let size = odd.len() as u64;
+    // Offset, address, physical address, size in the file and in memory of the first segment.
+    for (at, value) in [(72, 1), (80, 1), (88, 1), (96, size - 1), (104, size - 1)] {
+        odd[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    assert_eq!(reason(odd, "gfx1250"), Reason::Contradiction);
 }
 
 #[test]

@@ -26,6 +26,18 @@ fn records(ids: &[String], off: &str, wrong: usize) -> String {
     )
 }
 
+/// Records of a name and its version and nothing else: the byte where flags would stand is one of the pointer's.
+fn bare_records(ids: &[&str]) -> String {
+    let row = |id: &&str| {
+        let Ok(Name::Target(target)) = id.parse() else { panic!("{id}") };
+        format!("{{\"{id}\",{},{},{}}},", target.triple.major, target.triple.minor, target.triple.step)
+    };
+    let rows: String = ids.iter().map(row).collect();
+    format!(
+        "struct isa{{const char*id;unsigned major,minor,step;}}; static const struct isa table[]={{{rows}}}; const struct isa*at(int i){{return table+i;}}\n"
+    )
+}
+
 fn hip(source: &str) -> StandIn {
     StandIn::compile("libamdhip64.so.7", &format!("{HIP}{source}"))
 }
@@ -52,4 +64,26 @@ fn without_its_table_nothing_is_supported() {
     assert_eq!(library.scan().tier, Tier::Mentions);
     assert_eq!((library.ask("gfx942").verdict, library.ask("gfx942").reason), (Verdict::Unknown, Reason::NoRegistry));
     assert_eq!((library.ask("gfx1250").verdict, library.ask("gfx1250").reason), (Verdict::Unsupported, Reason::NameAbsent));
+}
+
+#[test]
+fn a_feature_that_is_switched_off_is_not_registered_and_the_device_is() {
+    // Both states of xnack, of which nothing is left.
+    let off = ids(&["gfx1010"]);
+    let table = records(&ids(&TARGETS), "", 0);
+    let table = off[1..].iter().fold(table, |table, id| table.replace(&format!("{{\"{id}\",\"{id}\",1,"), &format!("{{\"{id}\",\"{id}\",0,")));
+    let library = hip(&table);
+    assert_eq!(library.ask("gfx1010").verdict, Verdict::Supported);
+    assert_eq!((library.ask("gfx1010:xnack+").verdict, library.ask("gfx1010:xnack+").reason), (Verdict::Unsupported, Reason::FeatureNotRegistered));
+    // The device is off if its own entry is, whatever its features say.
+    let library = hip(&records(&ids(&TARGETS), "gfx906", 0));
+    assert_eq!((library.scan().targets.len(), library.ask("gfx906").reason), (38, Reason::NotEnabled));
+}
+
+#[test]
+fn ten_records_without_flags_are_a_table_and_all_of_it_counts() {
+    let library = hip(&bare_records(&TARGETS[18..28]));
+    let scanned = library.scan();
+    assert_eq!((scanned.tier, scanned.targets.len()), (Tier::Registry, 10), "{:?}", scanned.why_no_registry);
+    assert_eq!(hip(&bare_records(&TARGETS[18..27])).scan().tier, Tier::Mentions);
 }

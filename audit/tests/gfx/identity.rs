@@ -68,6 +68,8 @@ fn libraries_that_agree_and_that_do_not() {
     assert_eq!(both("gfx942").verdict, Verdict::Supported);
     assert_eq!(both("gfx1250").verdict, Verdict::Unsupported);
     assert_eq!((both("gfx1201").verdict, both("gfx1201").reason), (Verdict::Unknown, Reason::Disagreement));
+    let message = both("gfx1201").message;
+    assert!(message.ends_with("supported by 1, unsupported by 1, unknown for 0"), "{message}");
     assert_eq!(combine(&[other.ask("gfx942")]).unwrap().reason, Reason::NotRocr);
     assert_eq!(combine(&[]), None);
 }

@@ -52,3 +52,14 @@ fn what_is_no_runtime_is_said_to_be_none() {
     audit::audit(&Elf::open(&stranger.path).expect("opens"), None, &mut found).expect("scanned");
     assert_eq!(found.iter().map(|finding| finding.check).collect::<Vec<_>>(), ["not-a-runtime"]);
 }
+
+#[test]
+fn a_registry_that_cannot_be_read_is_a_finding() {
+    let bare: Vec<_> = TARGETS.into_iter().map(String::from).collect();
+    for (list, expected) in [(bare, &["no-registry"][..]), (ids(&TARGETS), &[])] {
+        let library = StandIn::rocr(&array("table", &list));
+        let mut found = Vec::new();
+        audit::audit(&Elf::open(&library.path).expect("opens"), None, &mut found).expect("scanned");
+        assert_eq!(found.iter().map(|finding| finding.check).collect::<Vec<_>>(), expected);
+    }
+}

@@ -3,6 +3,7 @@
 use vrocm_audit::manifest::minors::{embedded, read};
 
 use crate::stand_in::{HIP, ROCR, StandIn, scan};
+use crate::support;
 
 fn version(path: &std::path::Path) -> Option<String> {
     scan(path).release.map(|release| release.version)
@@ -27,9 +28,19 @@ fn names_paths_and_files_beside() {
     assert_eq!(version(&lib.join("libhsa-runtime64.so")).as_deref(), Some("6.3.1"));
     let info = root.path().join("rocm-6.4.1/.info");
     std::fs::create_dir(&info).unwrap();
-    for (text, expected) in [("7.0.2-56\n", "7.0.2"), ("7.1.0", "7.1.0"), ("\n", "6.3.1"), ("unknown", "6.3.1")] {
+    for (text, expected) in [("7.0.2-56\n", "7.0.2"), ("7.1.0", "7.1.0"), ("7.1", "7.1"), ("7", "6.3.1"), ("\n", "6.3.1"), ("unknown", "6.3.1")] {
         std::fs::write(info.join("version"), text).unwrap();
         assert_eq!(version(&lib.join("libhsa-runtime64.so")).as_deref(), Some(expected), "{text:?}");
+    }
+    // A folder of that name, as a FIFO, is no file to read.
+    std::fs::remove_file(info.join("version")).unwrap();
+    std::fs::create_dir(info.join("version")).unwrap();
+    assert_eq!(version(&lib.join("libhsa-runtime64.so")).as_deref(), Some("6.3.1"));
+    for (folder, expected) in [("rocm-6.4", Some("6.4")), ("rocm-6", None), ("rocm-x", None)] {
+        let lib = root.path().join(folder);
+        std::fs::create_dir(&lib).unwrap();
+        std::fs::copy(&library.path, lib.join("libhsa-runtime64.so.1")).unwrap();
+        assert_eq!(version(&lib.join("libhsa-runtime64.so.1")).as_deref(), expected, "{folder}");
     }
 }
 
@@ -37,16 +48,21 @@ fn names_paths_and_files_beside() {
 fn the_minor_of_a_name_or_of_the_build_id() {
     let dir = tempfile::tempdir().unwrap();
     let plain = StandIn::compile("libhsa-runtime64.so.1", ROCR);
-    for (name, expected) in
-        [("libhsa-runtime64.so.1.18.0", Some("7.0-7.2")), ("libhsa-runtime64.so.1.13.0", Some("6.1")), ("libhsa-runtime64.so.1.99.0", None)]
-    {
+    for (name, expected) in [
+        ("libhsa-runtime64.so.1.18", Some("7.0-7.2")),
+        ("libhsa-runtime64.so.1.18.0", Some("7.0-7.2")),
+        ("libhsa-runtime64.so.1.13.0", Some("6.1")),
+        ("libhsa-runtime64.so.1.99.0", None),
+    ] {
         let path = dir.path().join(name);
         std::fs::copy(&plain.path, &path).unwrap();
         assert_eq!(version(&path).as_deref(), expected, "{name}");
     }
-    let stamp = "__attribute__((used)) static const char id[]=\"ROCR BUILD ID: \\\"1.15.0-local-build-unknown\\\"\";\n";
-    let stamped = StandIn::compile("libhsa-runtime64.so.1", &format!("{ROCR}{stamp}"));
-    assert_eq!(version(&stamped.path).as_deref(), Some("6.4"));
+    for (id, expected) in [("1.15.0-local-build-unknown", Some("6.4")), ("1.15-local", Some("6.4")), ("1-local", None)] {
+        let stamp = format!("__attribute__((used)) static const char id[]=\"ROCR BUILD ID: \\\"{id}\\\"\";\n");
+        let stamped = StandIn::compile("libhsa-runtime64.so.1", &format!("{ROCR}{stamp}"));
+        assert_eq!(version(&stamped.path).as_deref(), expected, "{id}");
+    }
 }
 
 #[test]
@@ -56,6 +72,20 @@ fn hip_by_its_name() {
     let path = library.path.with_file_name("libamdhip64.so.7.2.53211");
     std::fs::copy(&library.path, &path).unwrap();
     assert_eq!(version(&path).as_deref(), Some("7.2"));
+    let short = library.path.with_file_name("libamdhip64.so.7.1");
+    std::fs::copy(&library.path, &short).unwrap();
+    assert_eq!(version(&short).as_deref(), Some("7.1"));
+    // A node that is newer than the file's name: somebody renamed the file. A node of one number is none.
+    let dir = tempfile::tempdir().unwrap();
+    let map = "hip_4.2 { global: hipInit; }; hip_7.3 { global: hipGetDeviceCount; } hip_4.2; hip_9 { global: hipOther; } hip_7.3;";
+    let names = ["hipInit", "hipGetDeviceCount", "hipOther"];
+    let noded = |file: &str| {
+        let path = support::stub(dir.path(), file, &names, Some(map), &["-nostdlib", "-Wl,-soname,libamdhip64.so.7"]);
+        scan(&path).release.map(|release| (release.version, release.evidence))
+    };
+    assert_eq!(noded("libamdhip64.so.7.2.53211"), Some(("7.3".into(), "its newest version node is hip_7.3".into())));
+    let (version, evidence) = noded("libamdhip64.so.7.3.1").unwrap();
+    assert!(version == "7.3" && evidence.contains("called libamdhip64.so.7.3.1") && evidence.contains("hip_7.3"), "{evidence}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{made, patch};
 const HIP: &str = "int hipMalloc(void **memory, unsigned long size) { return 2; }\nint hipFree(void *memory) { return 0; }\n";
 
 /// A shim of two functions and more source, linked against these stubs of libraries.
-fn shim(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str]) -> PathBuf {
+pub fn shim(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str]) -> PathBuf {
     let (source, out) = (folder.join("shim.c"), folder.join("shim.so"));
     std::fs::write(&source, format!("{HIP}{more}")).expect("writable");
     let libraries: Vec<PathBuf> = libraries.iter().map(|(soname, symbols)| stub(folder, &soname.replace('/', "-"), soname, symbols)).collect();
@@ -24,11 +24,11 @@ fn shim(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str]
     out
 }
 
-fn look(path: &Path, keys: &str) -> (Subject, Vec<Finding>) {
+pub fn look(path: &Path, keys: &str) -> (Subject, Vec<Finding>) {
     audit(path, &policy(keys), None)
 }
 
-fn of<'f>(findings: &'f [Finding], check: &str) -> Vec<&'f Finding> {
+pub fn of<'f>(findings: &'f [Finding], check: &str) -> Vec<&'f Finding> {
     findings.iter().filter(|finding| finding.check == check).collect()
 }
 

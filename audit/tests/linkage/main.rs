@@ -8,6 +8,7 @@ mod false_passes;
 mod fixture;
 mod hostile;
 mod made;
+mod outcomes;
 mod patch;
 mod remedies;
 mod rules;

@@ -7,7 +7,7 @@
 ///   (`load dynamic stack`); `+VALUE` adds
 /// - `dynamic TAG NEWTAG VALUE`: the first entry with a tag becomes another; `=` keeps the value
 /// - `relocation FROM TO`: the type of every entry of `DT_RELA` with the type FROM
-/// - `symbol NAME FIELD VALUE`: `section` (`st_shndx`) or `version` (its `DT_VERSYM` entry) of a dynamic symbol
+/// - `symbol NAME FIELD VALUE`: `section` (`st_shndx`), `value` (`st_value`) or `version` (its `DT_VERSYM` entry) of a dynamic symbol
 /// - `weak VERSION`: the requirement gets `VER_FLG_WEAK`
 /// - `no-sections`: the section headers are gone
 pub fn apply(bytes: &mut Vec<u8>, step: &str) {
@@ -113,6 +113,7 @@ fn symbol(bytes: &mut [u8], name: &str, field: &str, value: u64) {
     let index = (1..1000).find(|index| is_named(bytes, symbols + index * 24)).expect("the table ends before");
     match field {
         "section" => put(bytes, symbols + index * 24 + 6, 2, value),
+        "value" => put(bytes, symbols + index * 24 + 8, 8, value),
         "version" => put(bytes, versions + index * 2, 2, value),
         other => panic!("no field is called {other}"),
     }

@@ -301,4 +301,6 @@ fn c4_a_device_without_a_version_is_no_target() {
     let none = device::Device { from: "test".into(), node: None, gfx_target_version: 0, device_id: None };
     let versions = device::versions(&none, &[], None).expect("a table");
     assert_eq!(versions.into_iter().collect::<Vec<_>>(), [device::Version::None]);
+    let called = |device_id| ask::Wanted { device: device::Device { device_id, ..none.clone() }, name: None }.id();
+    assert_eq!((called(None), called(Some(0x740f))), ("a device without a version".into(), "device 0x740f".into()));
 }

@@ -6,6 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 use vrocm_audit::gfx::preflight::ask::{Memory, Wanted};
+use vrocm_audit::gfx::preflight::reasons;
+use vrocm_audit::gfx::verdict::Verdict;
 use vrocm_audit::loader::Request;
 
 mod checklist;
@@ -211,6 +213,41 @@ fn c3_equal_questions_are_asked_once() {
         let request = Request { command, environment: vec![(name.into(), value.into())], ..Request::from_this_process() };
         memory.ask(&request, &wanted).expect("an answer");
         assert_eq!(memory.asked(), asked, "{variable}");
+    }
+}
+
+/// A program that links no runtime: what it would find if it opened one is told, and is no verdict.
+#[test]
+fn what_a_program_may_open_is_a_candidate() {
+    let bench = stand_in::Bench::new();
+    std::fs::copy("/bin/true", bench.at("plain")).expect("copied");
+    let wanted = stand_in::wanted();
+    let lib = bench.at("lib").display().to_string();
+    let answer = |path: &str| {
+        let command = bench.at("plain").display().to_string();
+        vrocm_audit::gfx::preflight::ask::ask(&Request { command, ..bench.request(&[("LD_LIBRARY_PATH", path)]) }, &wanted).expect("starts")
+    };
+    assert!(answer("/nowhere").candidates.iter().all(|candidate| !candidate.runtime.starts_with(&lib)));
+    let found = answer(&lib);
+    let opened = found.candidates.iter().find(|candidate| candidate.runtime.starts_with(&lib)).expect("the path leads there");
+    assert!(!opened.linked && opened.how.starts_with("if the program opens libhsa-runtime64.so.1: "), "{}", opened.how);
+    assert_eq!((found.verdict, opened.verdict), (Verdict::Unknown, Verdict::Unsupported));
+    let not_linked = found.unknowns.iter().find(|unknown| unknown.code == reasons::NOT_LINKED.id).expect("told");
+    assert!(not_linked.detail.contains("links no libhsa-runtime64"), "{}", not_linked.detail);
+    assert!(found.reason().contains("links no libhsa-runtime64"), "{}", found.reason());
+}
+
+/// A target with features is asked for with them.
+#[test]
+fn features_of_a_target_count() {
+    let bench = stand_in::Bench::new();
+    for (name, verdict) in [("gfx90a:xnack+", Verdict::Supported), ("gfx1030", Verdict::Supported), ("gfx1030:xnack+", Verdict::Unsupported)] {
+        let wanted = [Wanted::named(name.parse().expect("a target"))];
+        let answer = vrocm_audit::gfx::preflight::ask::ask(&bench.request(&[]), &wanted).expect("starts");
+        assert_eq!((answer.verdict, &answer.candidates[0].taken_for), (verdict, &None), "{name}");
+        if verdict == Verdict::Supported {
+            assert!(answer.reason().contains(&format!("{name} is one of the")), "{}", answer.reason());
+        }
     }
 }
 

@@ -38,6 +38,7 @@ fn runtimes_of_wheels_are_candidates_of_a_python_program() {
     // PyTorch's wheels rename; TheRock's have a package of their own with a suffix.
     bench.rocr(&format!("{site}/torch/lib/libhsa-runtime64-1a2b3c4d.so.1.14.0"), &[]);
     bench.rocr(&format!("{site}/_rocm_sdk_core_1a2b/lib/libhsa-runtime64.so.1"), &["1250"]);
+    fs::write(bench.at(&format!("{site}/torch/lib/libhsa-runtime64.txt")), "no library").expect("written");
     let answer = ask(&bench, "venv/bin/python3", &[]);
     let torch = (format!("{site}/torch/lib/libhsa-runtime64-1a2b3c4d.so.1.14.0"), Verdict::Unsupported);
     let rock = (format!("{site}/_rocm_sdk_core_1a2b/lib/libhsa-runtime64.so.1"), Verdict::Supported);
@@ -74,6 +75,23 @@ fn the_variables_of_python_lead_to_packages() {
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("VIRTUAL_ENV", &venv)])).len(), 1);
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("PYTHONPATH", &extra)])).len(), 1);
     assert_eq!(candidates(&bench, &ask(&bench, "usr/bin/python3", &[("HOME", &bench.at("home").display().to_string())])).len(), 1);
+}
+
+/// Packages of the system belong to any Python, wherever its interpreter stands.
+#[test]
+fn the_systems_packages_are_candidates_too() {
+    let root = Bench::new();
+    fs::create_dir_all(root.at("opt/py/bin")).expect("made");
+    fs::copy("/bin/true", root.at("opt/py/bin/python3")).expect("copied");
+    fs::create_dir(root.at("lib64")).expect("made");
+    fs::copy("/lib64/ld-linux-x86-64.so.2", root.at("lib64/ld-linux-x86-64.so.2")).expect("copied");
+    for (folder, at) in [("usr/lib/python3/dist-packages", "/usr"), ("usr/local/lib/python3.12/site-packages", "/usr/local")] {
+        root.rocr(&format!("{folder}/torch/lib/libhsa-runtime64.so"), &[]);
+        let request = Request { root: root.path().to_owned(), command: "/opt/py/bin/python3".into(), ..root.request(&[]) };
+        let answer = ask::ask(&request, &wanted()).expect("starts");
+        let path = format!("/{folder}/torch/lib/libhsa-runtime64.so");
+        assert!(answer.candidates.iter().any(|candidate| candidate.runtime == path && !candidate.linked), "{at}: {:?}", answer.candidates);
+    }
 }
 
 /// A wheel of these files.
@@ -115,6 +133,15 @@ fn runtimes_of_a_wheel_that_is_not_installed_are_candidates() {
     // What a program links decides; the package has no say.
     let (exit, found, _) = ask("gfx1150", &[&torch], "app");
     assert_eq!((exit, found.len()), (Some(0), 1));
+    // Nor has one whose registry cannot be read.
+    bench.library("build/libamdhip64.so", "libamdhip64.so.7", "int hipInit(void){return 0;} int hipGetDeviceCount(void){return 0;}");
+    let unread = wheel(&bench, "unread.whl", &[("torch/lib/libamdhip64.so", &bench.at("build/libamdhip64.so"))]);
+    let (exit, found, _) = ask("gfx1150", &[&unread], "app");
+    assert_eq!((exit, found.iter().map(|found| found.1.as_str()).collect::<Vec<_>>()), (Some(0), vec!["\"unknown\""]));
+    // Or one that is the other runtime under this one's name.
+    bench.library("build/renamed.so", "libamdhip64.so.7", "int hipInit(void){return 0;} int hipGetDeviceCount(void){return 0;}");
+    let renamed = wheel(&bench, "renamed.whl", &[("torch/lib/libhsa-runtime64.so", &bench.at("build/renamed.so"))]);
+    assert_eq!(ask("gfx1150", &[&renamed], "app").0, Some(0));
     let (exit, _, said) = ask("gfx1250", &[&torch, &other], "venv/bin/python3");
     assert!(exit == Some(2) && said.contains("other.whl: holds no library named libhsa-runtime64.so* or libamdhip64.so*"), "{said}");
 }

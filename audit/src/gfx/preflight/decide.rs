@@ -170,6 +170,31 @@ mod tests {
     }
 
     #[test]
+    fn the_line_speaks_of_the_device_and_layer_that_fail() {
+        let of = |device: &str, layer, linked, verdict, runtime: &str| Candidate {
+            device: device.into(),
+            runtime: runtime.into(),
+            ..candidate(layer, linked, verdict)
+        };
+        let candidates = [
+            of("gfx942", Identity::Rocr, true, Supported, "/a"),
+            of("gfx1250", Identity::Rocr, false, Unsupported, "/opened"),
+            of("gfx1250", Identity::Hip, true, Unsupported, "/hip"),
+            of("gfx1250", Identity::Rocr, true, Unsupported, "/rocr"),
+        ];
+        let devices = ["gfx942", "gfx1250"].map(|name| device(name, "test", &candidates, &[]));
+        let line = notice(&devices, &candidates).expect("one is unsupported");
+        assert!(
+            line.starts_with("gfx1250 ") && line.contains(": /rocr (") && !["/a ", "/opened", "/hip"].iter().any(|other| line.contains(other)),
+            "{line}"
+        );
+        // Of HIP alone, the line is about HIP.
+        let candidates = [of("gfx1250", Identity::Rocr, true, Supported, "/rocr"), of("gfx1250", Identity::Hip, true, Unsupported, "/hip")];
+        let line = notice(&[device("gfx1250", "test", &candidates, &[])], &candidates).expect("HIP does not know it");
+        assert!(line.contains(": /hip ("), "{line}");
+    }
+
+    #[test]
     fn s9_no_release_no_parenthesis_and_silence_otherwise() {
         let mut candidates = [candidate(Identity::Rocr, true, Unsupported)];
         candidates[0].release = None;

@@ -149,6 +149,7 @@ mod tests {
     fn x1_the_device_id_table_wins_up_to_major_10() {
         assert_eq!(ask(&device(90500, Some(0x740f)), &[], Some("7.2.4")), ["gfx90a"], "a gfx950 with the id of an MI210 enumerates as one");
         assert_eq!(ask(&device(90402, Some(0x74a1)), &[], Some("7.2.4")), ["gfx942"], "an id that is not in the table");
+        assert_eq!(ask(&device(100_300, Some(0x740f)), &[], Some("7.2")), ["gfx90a"], "10 is not above 10");
         assert_eq!(ask(&device(120_500, Some(0x740f)), &[], Some("7.2")), ["gfx1250"], "above 10 the table is not consulted");
         assert_eq!(ask(&device(120_500, Some(0x740f)), &[], Some("5.2")), ["gfx90a"], "until 5.3 it was");
         assert_eq!(ask(&device(120_500, Some(0x740f)), &[], Some("5.3-5.4")), ["gfx90a", "gfx1250"], "a release that cannot be told leaves both");

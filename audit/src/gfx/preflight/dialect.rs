@@ -262,6 +262,8 @@ mod tests {
     fn comments_trailing_commas_bare_keys_and_quotes() {
         let text = "// head\n{ vm: { /* inner */ 'gpu': [1, 0x10, -2, 1.5,], kind: simulator, on: true, none: null, }, }";
         assert_eq!(parse(text), Ok(json!({"vm": {"gpu": [1, 16, -2, 1.5], "kind": "simulator", "on": true, "none": null}})));
+        assert_eq!(parse("[1, ]"), Ok(json!([1])));
+        assert_eq!(parse("[ ]"), Ok(json!([])));
         assert_eq!(parse(r#"{"a": "\u0041\n\ud83d\ude00"}"#), Ok(json!({"a": "A\n😀"})));
         assert_eq!(parse(r#"["\t\r\b\f\/\\\"\'"]"#), Ok(json!(["\t\r\u{8}\u{c}/\\\"'"])));
     }
@@ -278,6 +280,10 @@ mod tests {
             ("/* x", (1, 1)),
             ("{a: 12x}", (1, 5)),
             ("[,]", (1, 2)),
+            ("{: 1}", (1, 2)),
+            ("[0x+1]", (1, 2)),
+            ("[++5]", (1, 2)),
+            ("['\u{1}']", (1, 4)),
             (r#"["\ud83d"]"#, (1, 9)),
             (r#"["\ud83d\n"]"#, (1, 9)),
             (r#"["\ud83d\u0041"]"#, (1, 15)),
@@ -294,6 +300,11 @@ mod tests {
     fn depth_is_bounded() {
         assert!(parse(&("[".repeat(DEEPEST) + &"]".repeat(DEEPEST))).is_ok());
         assert!(parse(&"[".repeat(100_000)).expect_err("deep").problem.contains("deep"));
+        let deep = |open: &str, levels: usize, close: &str| parse(&(open.repeat(levels) + "1" + &close.repeat(levels)));
+        assert!(deep("[", DEEPEST, "]").is_ok() && deep("{a:", DEEPEST, "}").is_ok());
+        assert!(deep("[", DEEPEST + 1, "]").expect_err("deep").problem.contains("deep"));
+        assert!(deep("{a:", 100_000, "}").expect_err("deep").problem.contains("deep"));
+        assert!(parse(&" ".repeat(LARGEST)).expect_err("blank").problem.contains("ends"));
         assert!(parse(&" ".repeat(LARGEST + 1)).expect_err("large").problem.contains("at most"));
     }
 

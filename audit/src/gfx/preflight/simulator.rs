@@ -189,6 +189,21 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let text = "{vm:{gpu:[{device:{gfx_target_version:90402}},{device:{gfx_target_version:0x1d6b4}}]}}";
         assert_eq!(versions(&write(dir.path(), "a.json", text)), Ok(vec![90402, 120_500]));
+        let from = |text: &str| -> Vec<String> {
+            let file = write(dir.path(), "b.json", text);
+            let said = |device: &super::Device| device.from.strip_prefix(&format!("{} ", file.display())).expect("names its file").to_owned();
+            devices(&file, &[]).expect("read").iter().map(said).collect()
+        };
+        assert_eq!(from(text), ["vm.gpu.device[0]", "vm.gpu.device[1]"]);
+        assert_eq!(from(PLAIN), ["vm.gpu.device"]);
+    }
+
+    #[test]
+    fn a_config_of_the_largest_size_is_read_whole_and_a_larger_one_is_refused() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let sized = |size: usize| versions(&write(dir.path(), "a.json", &format!("{}{PLAIN}", " ".repeat(size - PLAIN.len()))));
+        assert_eq!(sized(super::LARGEST), Ok(vec![90402]));
+        assert!(sized(super::LARGEST + 1).expect_err("too large").contains("at most"));
     }
 
     #[test]

@@ -116,6 +116,32 @@ mod tests {
     }
 
     #[test]
+    fn the_order_is_that_of_the_numbers_whatever_the_folder_says() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for number in ["5", "1", "9", "3", "12", "7"] {
+            node(dir.path(), number, "8\n", "gfx_target_version 90402\n");
+        }
+        let found = devices(&[dir.path()]).expect("six");
+        assert_eq!(found.iter().filter_map(|device| device.node).collect::<Vec<_>>(), [1, 3, 5, 7, 9, 12]);
+    }
+
+    #[test]
+    fn nodes_and_files_are_bounded() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for number in 0..super::MOST_NODES {
+            node(dir.path(), &number.to_string(), "0\n", "");
+        }
+        assert!(matches!(devices(&[dir.path()]), Err(BadTopology::NoGpu(_))), "as many as may be");
+        for extra in [super::MOST_NODES, super::MOST_NODES + 1] {
+            node(dir.path(), &extra.to_string(), "0\n", "");
+            assert!(devices(&[dir.path()]).expect_err("too many").to_string().contains("more than 1024 nodes"));
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(dir.path().join("1/gpu_id")).expect("made");
+        assert!(devices(&[dir.path()]).expect_err("a folder is no file").to_string().contains("is no regular file"));
+    }
+
+    #[test]
     fn what_is_missing_is_an_error_and_no_empty_list() {
         let dir = tempfile::tempdir().expect("a folder");
         assert!(matches!(devices(&[Path::new("/absent")]), Err(BadTopology::Absent(_))));
