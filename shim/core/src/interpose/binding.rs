@@ -51,7 +51,7 @@ fn repair_object(object: &Object) {
         let now = place.load(Relaxed);
         // A call that was not made yet and is bound when it is: bound now.
         let later = || object.contains(now) && !object.defines(name);
-        is_lazy |= is_call && later();
+        is_lazy = is_lazy || is_call && later();
         let row = rows::is_candidate(name).then(|| rows::find(name)).flatten();
         let ours = match (row, lookup::ours_of_libdl(name)) {
             (Some(row), _) => lookup::ours(row).filter(|_| is_a_runtimes(row, now) || later()),
@@ -59,7 +59,8 @@ fn repair_object(object: &Object) {
             (None, None) => None,
         };
         let Some(ours) = ours.filter(|&ours| ours != now && is_first(name)) else { return };
-        if is_call && called.is_none() && row.is_some_and(|row| bypass::is_taking(row) && is_a_runtimes(row, now)) {
+        let is_made = is_call && called.is_none() && !object.contains(now);
+        if is_made && row.is_some_and(|row| bypass::is_taking(row) && is_a_runtimes(row, now)) {
             called = Some(name);
         }
         let address = core::ptr::from_ref(place) as usize;

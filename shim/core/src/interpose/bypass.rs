@@ -44,8 +44,7 @@ pub fn end() {
     look_at_device();
 }
 
-/// What is done when the loader's list has changed. With a runtime here it is too soon to tell whose
-/// the device is.
+/// What is done when the loader's list has changed. With a runtime here it is too soon to tell what the device is open for.
 pub fn look_again(is_any_here: bool) {
     LOOKED.store(0, Relaxed);
     ELSEWHERE.store(log::enabled(NOTICE) && !NAMED.is_said() && loaded::are_elsewhere(), Relaxed);

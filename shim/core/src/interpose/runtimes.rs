@@ -108,7 +108,7 @@ static PLACES: [[AtomicU64; SITES]; 2] = [const { [const { AtomicU64::new(0) }; 
 static GIVEN_TO: [[AtomicUsize; 2]; GIVEN] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; GIVEN];
 static GIVEN_NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// The list was never empty again.
+/// Some runtime was put on the list, once.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// What the loader's list was when the places were remembered.
