@@ -66,8 +66,11 @@ case $target in
 both) half=$((seconds / 2)) ;;
 *) half=$seconds ;;
 esac
+# What the fuzzer keeps of its inputs counts as well, and grows as long as it finds something new.
+room=$((64 + half / 8))
+if [ "$room" -gt 512 ]; then room=512; fi
 if [ "$target" != archives ]; then
-    run elf_facts -- -max_total_time="$half" -rss_limit_mb=64 -malloc_limit_mb=8
+    run elf_facts -- -max_total_time="$half" -rss_limit_mb="$room" -malloc_limit_mb=8
 fi
 # A stream may ask for a window of 192 MiB, as xz -9 and zstd --ultra do.
 if [ "$target" != elf_facts ]; then

@@ -225,3 +225,19 @@ fn words_32(image: &Elf, bytes: &[u8]) -> Vec<u32> {
     let words = pod::slice_from_all_bytes::<U32<Endianness>>(bytes).unwrap_or_default();
     words.iter().map(|word| word.get(image.header.endian)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Gnu, gnu_hash};
+
+    /// Both bits of the filter are one where the shift is 0, and it has to be set all the same.
+    #[test]
+    fn a_filter_without_the_bit_hides_the_symbol() {
+        let reaches = |filter: u64| {
+            let chain = vec![gnu_hash(b"hipMalloc") | 1];
+            let table = Gnu { first: 1, shift: 0, bloom: vec![filter], word_bits: 64, buckets: vec![1], chain, run_starts: vec![0], offset: 0 };
+            table.reaches(1, b"hipMalloc")
+        };
+        assert!(reaches(u64::MAX) && reaches(1 << (gnu_hash(b"hipMalloc") % 64)) && !reaches(0));
+    }
+}

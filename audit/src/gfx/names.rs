@@ -121,7 +121,6 @@ impl Names {
         })?;
         self.ids.sort_unstable_by_key(|id| id.address);
         self.ids.dedup_by_key(|id| id.address);
-        self.immediates.sort_unstable();
         Ok(())
     }
 

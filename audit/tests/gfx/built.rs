@@ -38,6 +38,35 @@ fn names_that_other_code_assembles_leave_a_doubt() {
     assert_eq!(StandIn::rocr(&source).ask("gfx1250").reason, Reason::Contradiction);
 }
 
+/// ROCr has lists of names beside its registry; one of fewer than ten, with features or not, is no second one.
+#[test]
+fn a_short_list_beside_the_function_is_no_registry() {
+    let few = ids(&["gfx90a"]);
+    assert_eq!(few.len(), 9);
+    let library = StandIn::rocr(&format!("{}{}", builder("build", &ids(&TARGETS)), array("few", &few)));
+    assert_eq!(library.scan().tier, Tier::Registry);
+    let ten = [few, vec!["gfx900".to_string()]].concat();
+    let library = StandIn::rocr(&format!("{}{}", builder("build", &ids(&TARGETS)), array("ten", &ten)));
+    assert_eq!(library.scan().tier, Tier::Mentions, "ten may be one");
+}
+
+/// Linkers may put constants among the code, below those that are read first.
+#[test]
+fn ids_among_the_code_are_found_by_the_function() {
+    let all = ids(&TARGETS);
+    let names: String = all
+        .iter()
+        .enumerate()
+        .map(|(at, id)| format!("__asm__(\".text\\n.hidden id{at}\\nid{at}: .asciz \\\"{id}\\\"\");extern const char id{at}[];\n"))
+        .collect();
+    let calls: String = (0..all.len()).map(|at| format!("add(id{at});")).collect();
+    let hidden = "#pragma GCC visibility push(hidden)\n";
+    let bare = array("bare", &TARGETS.map(String::from));
+    let library = StandIn::rocr(&format!("{bare}{hidden}{names}#pragma GCC visibility pop\nvoid add(const char *); void build(void){{{calls}}}\n"));
+    let scanned = library.scan();
+    assert_eq!((scanned.tier, scanned.targets.len()), (Tier::Registry, 39), "{:?}", scanned.why_no_registry);
+}
+
 #[test]
 fn two_functions_are_none() {
     let library = StandIn::rocr(&format!("{}{}", builder("one", &ids(&TARGETS)), builder("two", &ids(&TARGETS[8..12]))));

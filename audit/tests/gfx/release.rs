@@ -1,5 +1,7 @@
 //! Evidence for a release.
 
+use vrocm_audit::gfx::identity::Identity;
+use vrocm_audit::gfx::release;
 use vrocm_audit::manifest::minors::{embedded, read};
 
 use crate::stand_in::{HIP, ROCR, StandIn, scan};
@@ -86,6 +88,14 @@ fn hip_by_its_name() {
     assert_eq!(noded("libamdhip64.so.7.2.53211"), Some(("7.3".into(), "its newest version node is hip_7.3".into())));
     let (version, evidence) = noded("libamdhip64.so.7.3.1").unwrap();
     assert!(version == "7.3" && evidence.contains("called libamdhip64.so.7.3.1") && evidence.contains("hip_7.3"), "{evidence}");
+}
+
+/// What is no runtime has no release, wherever it stands.
+#[test]
+fn another_library_has_none() {
+    let facts = |identity| release::Facts { identity, path: std::path::Path::new("/opt/rocm-6.4.1/lib/libx.so.1"), build_id: None, nodes: &[] };
+    let version = |identity| release::find(facts(identity)).unwrap().map(|release| release.version);
+    assert_eq!((version(Identity::Other), version(Identity::Rocr).as_deref()), (None, Some("6.4.1")));
 }
 
 #[test]

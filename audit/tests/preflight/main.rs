@@ -11,6 +11,8 @@ use vrocm_audit::gfx::verdict::Verdict;
 use vrocm_audit::loader::Request;
 
 mod checklist;
+#[path = "../linkage/patch.rs"]
+mod patch;
 mod python;
 mod stand_in;
 
@@ -235,6 +237,25 @@ fn what_a_program_may_open_is_a_candidate() {
     let not_linked = found.unknowns.iter().find(|unknown| unknown.code == reasons::NOT_LINKED.id).expect("told");
     assert!(not_linked.detail.contains("links no libhsa-runtime64"), "{}", not_linked.detail);
     assert!(found.reason().contains("links no libhsa-runtime64"), "{}", found.reason());
+}
+
+/// Versions that cannot be read may be missing: the program may not start.
+#[test]
+fn a_library_whose_versions_are_damaged_forbids_an_answer() {
+    let bench = stand_in::Bench::new();
+    std::fs::write(bench.at("dep.c"), "int dep(void) { return 1; }").expect("written");
+    std::fs::write(bench.at("dep.map"), "DEP_1 { dep; };").expect("written");
+    bench.cc(&["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libdep.so", "-Wl,--version-script=dep.map", "-o", "lib/libdep.so", "dep.c"]);
+    bench.cc(&["-o", "app", "main.c", "-Wl,--no-as-needed", "lib/libhsa-runtime64.so.1", "lib/libdep.so", "-Wl,-rpath,$ORIGIN/lib"]);
+    let ask = || vrocm_audit::gfx::preflight::ask::ask(&bench.request(&[]), &stand_in::wanted()).expect("starts");
+    assert_eq!(ask().verdict, Verdict::Unsupported);
+    let mut bytes = std::fs::read(bench.at("lib/libdep.so")).expect("just built");
+    // DT_VERDEFNUM.
+    patch::apply(&mut bytes, "dynamic 0x6ffffffd 0x6ffffffd 1000");
+    std::fs::write(bench.at("lib/libdep.so"), bytes).expect("written");
+    let answer = ask();
+    assert_eq!((answer.verdict, answer.notice.as_deref()), (Verdict::Unknown, None));
+    assert!(answer.unknowns.iter().any(|unknown| unknown.object.ends_with("libdep.so")), "{:?}", answer.unknowns);
 }
 
 /// A target with features is asked for with them.

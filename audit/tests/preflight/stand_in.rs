@@ -32,7 +32,8 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    fn cc(&self, arguments: &[&str]) {
+    /// Runs the C compiler in the folder.
+    pub fn cc(&self, arguments: &[&str]) {
         let done = Command::new("cc").current_dir(self.path()).arg("-w").args(arguments).output().expect("a C compiler");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
