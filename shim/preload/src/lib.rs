@@ -4,7 +4,8 @@
 //! - It needs `libc.so.6` only, in the oldest version there is, and of that two names ([build.rs] lets the linker prove it).
 //! - It exports nothing by accident: whatever a preload exports it imposes on every process.
 //! - It has no thread-locals, no executable stack, no text relocations.
-//! - The constructor reads the environment and returns; the destructor does nothing below level 2.
+//! - The constructor reads the environment and asks whether there is a GPU; the destructor does nothing below level 2 where there
+//!   is none.
 //! - No panic is left in a release build, and the linker proves that too ([`panic`]).
 //!
 //! What the exports do is in `vrocm_core`.
@@ -13,6 +14,7 @@
 mod exports;
 mod memory;
 
+use vrocm_core::interpose::{bypass, call};
 use vrocm_core::shim;
 
 /// What `strings` finds, and whoever looks at the file: an export of its own every process would get.
@@ -22,6 +24,7 @@ static MARKER: [u8; 16] = *b"libvrocm 0.1.0\0\0";
 /// The loader calls it before `main`, with arguments on glibc and without any on musl: it uses none.
 extern "C" fn constructor() {
     shim::start();
+    bypass::start();
 }
 
 #[used]
@@ -30,7 +33,8 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 
 /// The loader calls it when the process ends by itself.
 extern "C" fn destructor() {
-    vrocm_core::interpose::call::dump();
+    bypass::end();
+    call::dump();
 }
 
 #[used]

@@ -4,13 +4,13 @@
 //! directly; brought along, the runtime itself calls HSA directly, and `dlsym` is libc's. Nothing tells a preload so. But whoever opens an object then
 //! asks for something in it, and `dlsym` is ours: objects that have come since then are looked through, and where one refers to an
 //! entry point of ours and has a runtime's function in its place, ours is put there, as the loader does without the flag. What the
-//! object's own constructors have called before is past.
+//! object's own constructors have called before is past; where its calls are bound when they are made, it shows, and is said.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::rows;
-use super::{lookup, runtimes};
+use super::{bypass, lookup, runtimes};
 use crate::sys::loaded::{self, Object};
 use crate::sys::log::{self, NOTICE, TRACE};
 use crate::sys::raw;
@@ -20,22 +20,22 @@ static SEEN: [AtomicU64; 2048] = [const { AtomicU64::new(0) }; 2048];
 
 const PAGE: usize = 4096;
 
-/// Looks through what is new, if there is a runtime at all.
-pub fn repair() {
+/// Looks through what is new, if there is a runtime at all; answers whether there is.
+pub fn repair() -> bool {
     let mut any = false;
     loaded::each(|object| {
         any = !runtimes::is_ours(object) && (object.defines(b"hipMalloc") || object.defines(b"hsa_init"));
         any
     });
-    if !any {
-        return;
+    if any {
+        loaded::each(|object| {
+            if !runtimes::is_ours(object) && is_new(object) {
+                repair_object(object);
+            }
+            false
+        });
     }
-    loaded::each(|object| {
-        if !runtimes::is_ours(object) && is_new(object) {
-            repair_object(object);
-        }
-        false
-    });
+    any
 }
 
 fn is_new(object: &Object) -> bool {
@@ -45,16 +45,24 @@ fn is_new(object: &Object) -> bool {
 
 fn repair_object(object: &Object) {
     let (mut done, mut failed) = (0_u64, 0_u64);
-    object.each_reference(|name, place| {
+    // Calls are bound when they are made, and what was made of those that take memory.
+    let (mut is_lazy, mut called) = (false, None);
+    object.each_reference(|name, place, is_call| {
         let now = place.load(Relaxed);
         // A call that was not made yet and is bound when it is: bound now.
         let later = || object.contains(now) && !object.defines(name);
-        let ours = match (rows::is_candidate(name).then(|| rows::find(name)).flatten(), lookup::ours_of_libdl(name)) {
+        is_lazy = is_lazy || is_call && later();
+        let row = rows::is_candidate(name).then(|| rows::find(name)).flatten();
+        let ours = match (row, lookup::ours_of_libdl(name)) {
             (Some(row), _) => lookup::ours(row).filter(|_| is_a_runtimes(row, now) || later()),
             (None, Some((ours, real))) => Some(ours).filter(|_| now == real || later()),
             (None, None) => None,
         };
         let Some(ours) = ours.filter(|&ours| ours != now && is_first(name)) else { return };
+        let is_made = is_call && called.is_none() && !object.contains(now);
+        if is_made && row.is_some_and(|row| bypass::is_taking(row) && is_a_runtimes(row, now)) {
+            called = Some(name);
+        }
         let address = core::ptr::from_ref(place) as usize;
         let locked = object.is_read_only(address);
         let page = address / PAGE * PAGE;
@@ -75,6 +83,9 @@ fn repair_object(object: &Object) {
             text.foreign(object.path()).str(" was opened with RTLD_DEEPBIND: ").dec(done).str(" of its calls bound anew, ");
             text.dec(failed).str(" go past the quota");
         });
+    }
+    if let Some(called) = called.filter(|_| is_lazy) {
+        bypass::has_called(object, called);
     }
 }
 

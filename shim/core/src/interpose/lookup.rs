@@ -13,9 +13,9 @@ use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Call;
 use super::rows::{self, TABLE};
 use super::runtimes::{self, Runtime};
+use super::{Call, bypass};
 use crate::sys::loaded;
 
 type ProcAddress = unsafe extern "C" fn(*const c_char, *mut *mut c_void, i32, u64, *mut i32) -> i32;
@@ -192,6 +192,10 @@ unsafe fn decide(handle: usize, name: *const c_char, caller: usize, look: impl F
         return None;
     }
     runtimes::refresh();
+    if handle != DEFAULT && handle != NEXT && bypass::is_to_be_looked_at(handle) && look(handle) != 0 {
+        // SAFETY: a look-up has succeeded with it.
+        unsafe { bypass::look_beside(handle, own_base()) };
+    }
     // SAFETY: the caller's.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     if !rows::is_candidate(name) {

@@ -10,9 +10,10 @@
 //! 4. [`cards`]: which card a call is about.
 //! 5. [`credit`]: how a byte that two layers see is charged once.
 //! 6. [`hip`], [`hsa`]: the bodies.
-//! 7. [`lookup`]: what hands out entry points. [`binding`]: what was bound past this library.
+//! 7. [`lookup`]: what hands out entry points. [`binding`]: what was bound past this library. [`bypass`]: what goes past it for good.
 
 pub mod binding;
+pub mod bypass;
 pub mod call;
 pub mod cards;
 pub mod credit;

@@ -108,6 +108,9 @@ static PLACES: [[AtomicU64; SITES]; 2] = [const { [const { AtomicU64::new(0) }; 
 static GIVEN_TO: [[AtomicUsize; 2]; GIVEN] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; GIVEN];
 static GIVEN_NEXT: AtomicUsize = AtomicUsize::new(0);
 
+/// Some runtime was put on the list, once.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
 /// What the loader's list was when the places were remembered.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
@@ -317,6 +320,11 @@ pub fn initialised_hsa() -> Option<&'static Runtime> {
     LIST.iter().find(|runtime| runtime.state.load(Acquire) == READY && runtime.family() == Family::Hsa && runtime.inits.load(Relaxed) != 0)
 }
 
+/// True if any runtime was ever asked for something here.
+pub fn was_any_asked() -> bool {
+    ASKED.load(Relaxed)
+}
+
 /// The place of an object in the list; made where there is none.
 fn register(object: &Object, family: Family) -> Option<(usize, &'static Runtime)> {
     let mark = object.mark();
@@ -344,6 +352,7 @@ fn register(object: &Object, family: Family) -> Option<(usize, &'static Runtime)
             runtime.devices.store(core::ptr::null_mut(), Relaxed);
             runtime.inits.store(0, Relaxed);
             runtime.state.store(READY, Release);
+            ASKED.store(true, Relaxed);
             return Some((index, runtime));
         }
     }
@@ -394,7 +403,8 @@ pub fn refresh() {
     let now = loaded::generation();
     if GENERATION.swap(now, Relaxed) != now {
         forget_places();
-        super::binding::repair();
+        let is_any_here = super::binding::repair();
+        super::bypass::look_again(is_any_here);
     }
 }
 

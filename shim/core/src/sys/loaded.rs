@@ -54,16 +54,32 @@ const PT_GNU_RELRO: u32 = 0x6474_e552;
 
 /// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
 #[cfg(target_arch = "x86_64")]
-const OF_SYMBOL: [u32; 3] = [1, 6, 7];
+const OF_SYMBOL: [u32; 3] = [1, 6, FOR_CALLS];
+/// The one of them that is for calls alone.
+#[cfg(target_arch = "x86_64")]
+const FOR_CALLS: u32 = 7;
 /// Relocations that put the address of a symbol as it is: a function's, in a table or for a call.
 #[cfg(target_arch = "aarch64")]
-const OF_SYMBOL: [u32; 3] = [257, 1025, 1026];
+const OF_SYMBOL: [u32; 3] = [257, 1025, FOR_CALLS];
+/// The one of them that is for calls alone.
+#[cfg(target_arch = "aarch64")]
+const FOR_CALLS: u32 = 1026;
 
 #[repr(C)]
 struct Relocation {
     offset: u64,
     info: u64,
     addend: u64,
+}
+
+/// What the loader knows of an object: the part of its record that is public, and a handle of `dlopen` points to one.
+#[repr(C)]
+struct LinkMap {
+    base: u64,
+    name: *const c_char,
+    dynamic: u64,
+    next: *const LinkMap,
+    previous: *const LinkMap,
 }
 
 /// An object in the process.
@@ -101,6 +117,61 @@ pub fn generation() -> u64 {
     changes
 }
 
+/// True if the loader holds more objects than this namespace has: `dlmopen` was called, or there are auditors. glibc counts the
+/// objects of all namespaces, and shows those of one. (musl has one namespace and counts otherwise; it may be `true` there.)
+pub fn are_elsewhere() -> bool {
+    unsafe extern "C" fn call(info: *mut PhdrInfo, _size: usize, data: *mut c_void) -> c_int {
+        // SAFETY: `data` is the two numbers below; `info` is the loader's.
+        let ([here, all], info) = unsafe { (&mut *data.cast::<[u64; 2]>(), &*info) };
+        *here += 1;
+        *all = info.added.wrapping_sub(info.removed);
+        0
+    }
+    let mut counts = [0_u64; 2];
+    // SAFETY: the numbers outlive the call.
+    unsafe { dl_iterate_phdr(call, (&raw mut counts).cast()) };
+    counts[1] > counts[0]
+}
+
+/// Visits the objects of the namespace that `handle` leads into, first to last, until `visit` answers `true`. What it visits has
+/// no segments: it contains no address.
+///
+/// # Safety
+///
+/// A look-up has just succeeded with the handle, and it is none of the special ones.
+pub unsafe fn each_beside(handle: usize, mut visit: impl FnMut(&Object) -> bool) {
+    /// More than a process has objects: a chain that is a ring ends, too.
+    const STEPS: usize = 1 << 16;
+    // SAFETY: such a handle is the loader's record, and so is all that it is chained to, as long as the lists stay as they are.
+    frozen(&mut || unsafe {
+        let mut next = handle as *const LinkMap;
+        for _ in 0..STEPS {
+            let Some(previous) = (*next).previous.as_ref() else { break };
+            next = previous;
+        }
+        for _ in 0..STEPS {
+            let Some(record) = next.as_ref() else { break };
+            // The loader stands in for itself in every namespace but the first, by a record without an address.
+            let is_whole = record.base != 0 && record.dynamic != 0;
+            if is_whole && Object::dynamic(record.base, record.name, record.dynamic).is_some_and(|object| visit(&object)) {
+                break;
+            }
+            next = record.next;
+        }
+    });
+}
+
+/// Does something while the loader adds no object and takes none away.
+fn frozen(mut work: &mut dyn FnMut()) {
+    unsafe extern "C" fn call(_info: *mut PhdrInfo, _size: usize, data: *mut c_void) -> c_int {
+        // SAFETY: `data` is the reference that was passed, used by nobody else meanwhile.
+        unsafe { (*data.cast::<&mut dyn FnMut()>())() };
+        1
+    }
+    // SAFETY: the reference outlives the call.
+    unsafe { dl_iterate_phdr(call, (&raw mut work).cast()) };
+}
+
 /// Visits the objects in load order until `visit` answers `true`. `visit` must not open or close libraries.
 pub fn each(mut visit: impl FnMut(&Object) -> bool) {
     unsafe extern "C" fn call<F: FnMut(&Object) -> bool>(info: *mut PhdrInfo, _size: usize, data: *mut c_void) -> c_int {
@@ -131,7 +202,8 @@ pub fn find(name: &[u8], version: Option<&[u8]>, wanted: impl Fn(&Object) -> boo
 }
 
 impl Object {
-    /// Reads the dynamic section of a mapped object. `None`: it has none, or no symbols.
+    /// Reads the dynamic section of a mapped object. `None`: it has none, or no symbols. One copy of it for all who visit.
+    #[inline(never)]
     unsafe fn read(info: &PhdrInfo) -> Option<Self> {
         let mut dynamic = 0;
         let mut range = (u64::MAX, 0);
@@ -151,10 +223,21 @@ impl Object {
         if dynamic == 0 {
             return None;
         }
+        // SAFETY: where the headers say, in an object that the loader has mapped.
+        let object = unsafe { Self::dynamic(info.base, info.name, dynamic) }?;
+        Some(Self { range, read_only, ..object })
+    }
+
+    /// Reads a dynamic section; what only the headers say stays empty. `None`: it leads to no symbols.
+    ///
+    /// # Safety
+    ///
+    /// The loader has mapped the object, and has read the section.
+    unsafe fn dynamic(base: u64, name: *const c_char, dynamic: u64) -> Option<Self> {
         let mut object = Self {
-            base: info.base,
-            name: info.name,
-            range,
+            base,
+            name,
+            range: (0, 0),
             strings: 0,
             string_bytes: 0,
             symbols: 0,
@@ -166,7 +249,7 @@ impl Object {
             soname: None,
             dynamic,
             relocations: [(0, 0); 2],
-            read_only,
+            read_only: (0, 0),
         };
         let mut entry = dynamic as *const [u64; 2];
         loop {
@@ -241,8 +324,9 @@ impl Object {
         }
     }
 
-    /// Visits the places where this object keeps addresses of symbols that it refers to by name.
-    pub fn each_reference(&self, mut visit: impl FnMut(&'static [u8], &'static AtomicUsize)) {
+    /// Visits the places where this object keeps addresses of symbols that it refers to by name, and says of each whether it is for
+    /// calls alone, which the loader may leave until the first one.
+    pub fn each_reference(&self, mut visit: impl FnMut(&'static [u8], &'static AtomicUsize, bool)) {
         for (table, bytes) in self.relocations {
             for index in 0..bytes as usize / size_of::<Relocation>() {
                 if table == 0 {
@@ -261,7 +345,7 @@ impl Object {
                 // SAFETY: the loader uses the same index; the place lies in the object and is aligned.
                 let (symbol, place) = unsafe { (&*(self.symbols as *const Symbol).add(symbol), &*(place as *const AtomicUsize)) };
                 if let Some(name) = self.string(symbol.name.into()) {
-                    visit(name, place);
+                    visit(name, place, kind == FOR_CALLS);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Lines on standard error, each in one `write`, so that those of several threads do not mix.
 //!
-//! Level 0 says nothing, level 1 what an operator has to know (a refusal and its reason), level 2 everything.
+//! Level 0 says nothing, level 1 what an operator has to know (a refusal and its reason, what goes past the quota), level 2 everything.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -47,6 +47,11 @@ impl Said {
     /// True the first `times` times.
     pub fn first(&self, times: u32) -> bool {
         self.0.load(Ordering::Relaxed) < times && self.0.fetch_add(1, Ordering::Relaxed) < times
+    }
+
+    /// True if it was said at all.
+    pub fn is_said(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
     }
 }
 

@@ -12,6 +12,8 @@ impl Errno {
     pub const PERM: Self = Self(1);
     /// No such file.
     pub const NOENT: Self = Self(2);
+    /// No such descriptor; from an `ioctl` also: it is no descriptor of this process's own.
+    pub const BADF: Self = Self(9);
     /// Interrupted by a signal.
     pub const INTR: Self = Self(4);
     /// Would block: another holds the lock.
@@ -38,6 +40,7 @@ impl Errno {
             2 => "ENOENT",
             4 => "EINTR",
             6 => "ENXIO",
+            9 => "EBADF",
             11 => "EAGAIN",
             12 => "ENOMEM",
             13 => "EACCES",
@@ -78,6 +81,7 @@ mod number {
     pub const SCHED_YIELD: usize = 24;
     pub const MADVISE: usize = 28;
     pub const NANOSLEEP: usize = 35;
+    pub const IOCTL: usize = 16;
     pub const GETPID: usize = 39;
     pub const FCNTL: usize = 72;
     pub const FTRUNCATE: usize = 77;
@@ -98,11 +102,13 @@ mod number {
     pub const FALLOCATE: usize = 285;
     pub const PRLIMIT64: usize = 302;
     pub const RENAMEAT2: usize = 316;
+    pub const STATX: usize = 332;
 }
 
 #[cfg(target_arch = "aarch64")]
 mod number {
     pub const FCNTL: usize = 25;
+    pub const IOCTL: usize = 29;
     pub const UNLINKAT: usize = 35;
     pub const LINKAT: usize = 37;
     pub const FTRUNCATE: usize = 46;
@@ -134,6 +140,7 @@ mod number {
     pub const MADVISE: usize = 233;
     pub const PRLIMIT64: usize = 261;
     pub const RENAMEAT2: usize = 276;
+    pub const STATX: usize = 291;
 }
 
 /// One system call with up to six arguments.
@@ -268,6 +275,37 @@ pub fn stat(path: &CStr) -> Result<Stat> {
     // SAFETY: the path ends with NUL; the kernel fills one `struct stat`, at most 144 bytes.
     unsafe { call(number::NEWFSTATAT, [AT_FDCWD, path.as_ptr() as usize, &raw mut raw as usize, 0, 0, 0]) }?;
     Ok(Stat::from(&raw))
+}
+
+/// The character device that `path` leads to: a number, never 0.
+pub fn device(path: &CStr) -> Result<Option<u64>> {
+    statx_device(AT_FDCWD, path)
+}
+
+/// The character device that is open. Linux 4.11.
+pub fn open_device(fd: i32) -> Result<Option<u64>> {
+    statx_device(fd as usize, c"")
+}
+
+/// As little as can be asked: a file on another machine, or of a process that stands still, is not waited for.
+fn statx_device(at: usize, path: &CStr) -> Result<Option<u64>> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const AT_STATX_DONT_SYNC: usize = 0x4000;
+    const STATX_TYPE: usize = 1;
+    let mut raw = [0_u32; 64];
+    // SAFETY: the path ends with NUL; the kernel fills one `struct statx` of 256 bytes.
+    unsafe { call(number::STATX, [at, path.as_ptr() as usize, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, raw.as_mut_ptr() as usize, 0]) }?;
+    let (mode, major, minor) = (raw[7], raw[32], raw[33]);
+    Ok((mode & 0o170_000 == 0o020_000).then_some(u64::from(major) << 32 | u64::from(minor)))
+}
+
+/// Asks the kernel's GPU driver for its version, which it tells the process alone that has opened the device.
+pub fn ask_gpu_driver(fd: i32) -> Result<()> {
+    /// `AMDKFD_IOC_GET_VERSION`, which fills two 32-bit numbers.
+    const GET_VERSION: usize = 0x8008_4b01;
+    let mut version = [0_u32; 2];
+    // SAFETY: the numbers are ours to be filled.
+    unsafe { call(number::IOCTL, [fd as usize, GET_VERSION, version.as_mut_ptr() as usize, 0, 0, 0]) }.map(drop)
 }
 
 /// Sets the length of a file.
