@@ -10,6 +10,7 @@ mod limits;
 #[path = "../linkage/patch.rs"]
 mod patch;
 mod relocations;
+mod repeats;
 #[path = "../support/mod.rs"]
 mod support;
 
