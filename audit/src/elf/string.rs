@@ -41,16 +41,6 @@ impl Strings {
     pub(super) fn meter(&self) -> Meter {
         Meter { left: self.bytes.len() as u64 * 8 + (1 << 16), table: self.bytes.len() }
     }
-
-    /// Size in bytes.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// True where the file has no string table.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
 }
 
 /// Counts the bytes of all names that one reader takes from the table.
