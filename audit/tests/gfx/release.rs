@@ -34,9 +34,9 @@ fn names_paths_and_files_beside() {
         std::fs::write(info.join("version"), text).unwrap();
         assert_eq!(version(&lib.join("libhsa-runtime64.so")).as_deref(), Some(expected), "{text:?}");
     }
-    // A folder of that name, as a FIFO, is no file to read.
+    // A FIFO of that name is not opened: nobody would write.
     std::fs::remove_file(info.join("version")).unwrap();
-    std::fs::create_dir(info.join("version")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(info.join("version")).status().unwrap().success());
     assert_eq!(version(&lib.join("libhsa-runtime64.so")).as_deref(), Some("6.3.1"));
     for (folder, expected) in [("rocm-6.4", Some("6.4")), ("rocm-6", None), ("rocm-x", None)] {
         let lib = root.path().join(folder);

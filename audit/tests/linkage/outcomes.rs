@@ -182,6 +182,7 @@ fn versions_are_glibcs_in_glibcs_libraries_only_and_each_is_said_once() {
     assert_eq!(floor("libother.so.1", "helper@GLIBC_2.34"), [], "another library's node of that name");
     assert_eq!(floor("libc.so.6", "helper@GLIBC_2.34"), one(Severity::Deny, "stops-every-program"));
     assert_eq!(floor("libc.so.6", "helper@GLIBC_2.99"), one(Severity::Deny, "stops-every-program"), "it exists nowhere and is too high: once");
+    assert_eq!(floor("libc.so.6", "helper@GLIBC_2.12.2"), one(Severity::Deny, "stops-every-program"), "between two that exist");
     let weak = |version: &str| {
         let path = patched(folder.path(), more, &[("libc.so.6", &[&format!("helper@{version}")])], &[], &[&format!("weak {version}")]);
         said(&look(&path, "{}").1, "version-weak").len()
