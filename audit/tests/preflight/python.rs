@@ -45,7 +45,7 @@ fn runtimes_of_wheels_are_candidates_of_a_python_program() {
     let found = candidates(&bench, &answer);
     assert!(found.len() == 2 && found.contains(&torch) && found.contains(&rock), "{found:?}");
     assert!(answer.candidates.iter().all(|candidate| !candidate.linked));
-    assert!(!answer.unknowns.iter().any(|unknown| unknown.object.ends_with(".txt")), "{:?}", answer.unknowns);
+    assert!(!answer.unknowns.iter().any(|unknown| unknown.object.contains("runtime64.txt")), "{:?}", answer.unknowns);
     // Whether the program imports one is not known, so there is no verdict, whatever the candidates say.
     assert_eq!(answer.verdict, Verdict::Unknown);
     assert!(answer.unknowns.iter().any(|unknown| unknown.code == reasons::NOT_LINKED.id));
