@@ -67,7 +67,6 @@ fn explain_way(way: &Entry) -> String {
     let each = |head: &str, lines: &[String]| -> String {
         lines.iter().enumerate().map(|(at, line)| paragraph(if at == 0 { head } else { "" }, line)).collect()
     };
-    let known: Vec<String> = way.evidence.iter().map(|item| format!("{}: {} ({})", item.kind.word(), item.says, item.at)).collect();
     [
         format!("{} (no preload closes it)\n", way.id),
         paragraph("what", &way.what),
@@ -75,7 +74,7 @@ fn explain_way(way: &Entry) -> String {
         paragraph("fix", &way.fix),
         paragraph("concerns", &way.concerns()),
         each("found", &way.finders()),
-        each("known", &known),
+        each("known", &way.known()),
     ]
     .concat()
 }

@@ -16,6 +16,7 @@ pub mod names;
 pub mod override_version;
 pub mod preflight;
 pub mod registry;
+pub mod regular;
 pub mod release;
 pub mod table;
 pub mod target;

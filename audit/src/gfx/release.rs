@@ -3,13 +3,13 @@
 //! No header or note says it; there are only habits: `.info/version` beside the library, the patch number in the name of AMD's own builds,
 //! an installation path, and a minor number that several releases share (`manifests/hsa/releases.json`).
 
-use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::identity::Identity;
+use super::regular;
 use crate::manifest::BadManifest;
 use crate::manifest::minors::{self, numbers};
 
@@ -58,21 +58,12 @@ pub fn find(facts: Facts<'_>) -> Result<Option<Release>, BadManifest> {
 /// `<root>/.info/version` for `<root>/lib/lib….so.1.x`, as AMD's packages and TheRock lay it out.
 fn beside(canonical: &Path) -> Option<Release> {
     let info = canonical.parent()?.parent()?.join(".info/version");
-    let text = small_file(&info)?;
+    let mut text = String::new();
+    regular::open(&info).ok()?.take(LONGEST_INFO).read_to_string(&mut text).ok()?;
     let first = text.split_whitespace().next()?;
     let version = first.split_once('-').map_or(first, |(version, _)| version);
     numbers(version).filter(|numbers| numbers.len() >= 2)?;
     Some(Release { version: version.into(), evidence: format!("{} says {first}", info.display()) })
-}
-
-fn small_file(path: &PathBuf) -> Option<String> {
-    // A FIFO of that name would block in open(2).
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    File::open(path).ok()?.take(LONGEST_INFO).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 /// AMD's own builds of `libhsa-runtime64` end in `ROCM_PATCH_VERSION`, `MMmmpp`: `1.14.60301` is 6.3.1.

@@ -84,11 +84,16 @@ impl Entry {
         self.found_by.iter().map(|finder| format!("by vrocm-audit {}: {}", finder.command, finder.check)).collect()
     }
 
+    /// How it is known, a line each.
+    pub fn known(&self) -> Vec<String> {
+        self.evidence.iter().map(|item| format!("{}: {} ({})", item.kind.word(), item.says, item.at)).collect()
+    }
+
     /// The page of the way, `docs/checks/<id>.md`.
     pub fn page(&self) -> String {
         let Self { id, what, why, fix, .. } = self;
-        let finders: String = self.finders().iter().map(|line| format!("- {line}\n")).collect();
-        let evidence: String = self.evidence.iter().map(|item| format!("- {}: {} ({})\n", item.kind.word(), item.says, item.at)).collect();
+        let list = |lines: Vec<String>| -> String { lines.iter().map(|line| format!("- {line}\n")).collect() };
+        let (finders, evidence) = (list(self.finders()), list(self.known()));
         format!(
             "# {id}\n\n{what}\n\nNo preload closes this, whatever it interposes. `coverage` and `gate` name it; it is no finding.\n\nIt concerns {}.\n\n## Why\n\n{why}\n\n## What to do\n\n{fix}\n\n## Found in a program\n\n{finders}\n## Evidence\n\n{evidence}",
             self.concerns()

@@ -40,21 +40,16 @@ impl<W: Write> Printable<W> {
     fn escaped(&self, bytes: &[u8]) -> Vec<u8> {
         let (mut text, mut rest) = (Vec::with_capacity(bytes.len() + 64), bytes);
         while let [first, after @ ..] = rest {
-            let taken = match (first, after) {
-                (0x1b, _) if self.colour && colour(rest).is_some() => colour(rest).unwrap_or(1),
-                (0xc2, [second @ 0x80..=0x9f, ..]) => {
-                    text.extend(format!("\\u{{{second:x}}}").bytes());
-                    rest = &rest[2..];
-                    continue;
-                }
-                (byte, _) if byte.is_ascii_control() && !b"\n\t".contains(byte) => {
-                    text.extend(format!("\\u{{{byte:x}}}").bytes());
-                    rest = after;
-                    continue;
-                }
-                _ => 1,
+            let own = if self.colour { colour(rest) } else { None };
+            let (odd, taken) = match (first, after) {
+                (0xc2, [second @ 0x80..=0x9f, ..]) => (Some(second), 2),
+                (byte, _) if own.is_none() && byte.is_ascii_control() && !b"\n\t".contains(byte) => (Some(byte), 1),
+                _ => (None, own.unwrap_or(1)),
             };
-            text.extend(&rest[..taken]);
+            match odd {
+                Some(number) => text.extend(format!("\\u{{{number:x}}}").bytes()),
+                None => text.extend(&rest[..taken]),
+            }
             rest = &rest[taken..];
         }
         text

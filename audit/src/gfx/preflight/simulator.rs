@@ -5,7 +5,6 @@
 //! removed, nothing else trimmed; a relative path in it is one from the working directory.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::device::Device;
 use super::dialect::{self, LARGEST};
 use super::topology;
+use crate::gfx::regular;
 
 /// File name of the hand-over file.
 const HAND_OVER: &str = "config_path";
@@ -69,13 +69,9 @@ fn beside(file: &Path, path: &Path) -> PathBuf {
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, BadConfig> {
-    let problem = |error: std::io::Error| bad(file, error.to_string());
-    // A FIFO would block in open(2).
-    if !std::fs::metadata(file).map_err(problem)?.is_file() {
-        return Err(bad(file, "is no regular file"));
-    }
     let mut bytes = Vec::new();
-    File::open(file).map_err(problem)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes).map_err(problem)?;
+    let read = regular::open(file).and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| bad(file, error.to_string()))?;
     Ok(bytes)
 }
 

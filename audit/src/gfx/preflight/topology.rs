@@ -3,11 +3,11 @@
 //! A container sees the nodes of the whole machine. The thunk (`topology.c`, `topology_sysfs_check_node_supported`) leaves out those that it may not use, a
 //! node whose files answer EPERM or whose render node is not there, and numbers the rest anew: those are the numbers of the override variables.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::device::Device;
+use crate::gfx::regular;
 
 /// Where KFD lists its nodes, the first that exists.
 pub const USUAL: [&str; 2] = ["/sys/devices/virtual/kfd/kfd/topology/nodes", "/sys/class/kfd/kfd/topology/nodes"];
@@ -78,18 +78,19 @@ fn usable(folders: &[&Path], render: &Path) -> Result<Vec<Device>, BadTopology> 
         }
     }
     nodes.sort_unstable();
-    let (mut devices, mut number, mut gpus) = (Vec::new(), 0, 0);
+    let (mut devices, mut number, mut hidden) = (Vec::new(), 0, 0);
     for node in nodes {
-        let known = self::node(&folder.join(node.to_string()), node, render)?;
-        gpus += usize::from(!matches!(known, Node::Cpu));
-        if let Node::Gpu(device) = known {
-            devices.push(Device { node: Some(number), ..device });
-        } else if matches!(known, Node::Hidden) {
-            continue;
+        match self::node(&folder.join(node.to_string()), node, render)? {
+            Node::Hidden => {
+                hidden += 1;
+                continue;
+            }
+            Node::Gpu(device) => devices.push(Device { node: Some(number), ..device }),
+            Node::Cpu => {}
         }
         number += 1;
     }
-    match (devices.is_empty(), gpus) {
+    match (devices.is_empty(), hidden) {
         (false, _) => Ok(devices),
         (true, 0) => Err(BadTopology::NoGpu(folder.to_path_buf())),
         (true, gpus) => Err(BadTopology::Hidden { folder: folder.to_path_buf(), gpus }),
@@ -131,11 +132,8 @@ fn permitted(read: io::Result<String>) -> io::Result<Option<String>> {
 }
 
 fn small(file: &Path) -> io::Result<String> {
-    if !std::fs::metadata(file)?.is_file() {
-        return Err(io::Error::other("is no regular file"));
-    }
     let mut text = String::new();
-    File::open(file)?.take(LARGEST).read_to_string(&mut text)?;
+    regular::open(file)?.take(LARGEST).read_to_string(&mut text)?;
     Ok(text)
 }
 
