@@ -7,7 +7,7 @@ use std::process::Command;
 use vrocm_audit::elf::debug::{DebugFile, places};
 use vrocm_audit::elf::{Elf, Visibility};
 
-use crate::{CALLS, address_of, error, library, patched, support};
+use crate::{CALLS, address_of, error, library, patch, support};
 
 fn run(program: &str, arguments: &[&str], folder: &Path) {
     let done = Command::new(program).args(arguments).current_dir(folder).output().expect("binutils are there");
@@ -72,7 +72,7 @@ fn a_build_id_leads_to_a_file_if_something_is_left_for_its_name() {
 fn flags_count_in_their_old_and_new_form() {
     let folder = tempfile::tempdir().expect("a folder");
     let flags = |flags: &[&str], steps: &[&str]| {
-        let image = Elf::from_bytes("x.so", patched(&library(folder.path(), flags), steps)).expect("readable");
+        let image = Elf::from_bytes("x.so", patch::file(&library(folder.path(), flags), steps)).expect("readable");
         (image.dynamic.flags(), image.dynamic.binds_now())
     };
     assert_eq!(flags(&["-Wl,-z,lazy"], &[]), (0, false));
@@ -93,7 +93,7 @@ fn a_program_that_maps_nothing_is_refused_as_a_library_is() {
     let unmapped: Vec<String> = (0..4).map(|_| "segment load 0 type 0".to_owned()).collect();
     for kind in ["header 16 2 3", "header 16 2 2"] {
         let steps: Vec<&str> = std::iter::once(kind).chain(unmapped.iter().map(String::as_str)).collect();
-        let said = error(patched(&path, &steps));
+        let said = error(patch::file(&path, &steps));
         assert!(said.contains("there is nothing to map"), "{said}");
     }
 }
@@ -106,7 +106,7 @@ fn a_dynamic_section_is_read_to_its_end_mark() {
     let flags: Vec<&str> = filters.iter().map(String::as_str).collect();
     let path = library(folder.path(), &flags);
     for steps in [&[][..], &["segment dynamic 0 filesz 64"]] {
-        let image = Elf::from_bytes("x.so", patched(&path, steps)).expect("readable");
+        let image = Elf::from_bytes("x.so", patch::file(&path, steps)).expect("readable");
         assert_eq!(image.names().expect("read").linked.len(), 300, "{steps:?}");
     }
 }
@@ -114,7 +114,7 @@ fn a_dynamic_section_is_read_to_its_end_mark() {
 #[test]
 fn an_error_names_file_field_and_offset() {
     let folder = tempfile::tempdir().expect("a folder");
-    let said = error(patched(&library(folder.path(), &[]), &["segment dynamic 0 type 0"]));
+    let said = error(patch::file(&library(folder.path(), &[]), &["segment dynamic 0 type 0"]));
     assert!(said.starts_with("x.so: PT_DYNAMIC at 0x40: missing"), "{said}");
     let said = error(b"no ELF file".to_vec());
     assert!(said.starts_with("x.so: "), "{said}");
@@ -151,7 +151,7 @@ fn an_interpreters_path_is_bounded() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = support::compile(folder.path(), "int main(void) { return 0; }", "program", &[]);
     let interpreter =
-        |size: u64| Elf::from_bytes("x", patched(&program, &[&format!("segment 3 0 filesz {size}")])).and_then(|image| image.interpreter());
+        |size: u64| Elf::from_bytes("x", patch::file(&program, &[&format!("segment 3 0 filesz {size}")])).and_then(|image| image.interpreter());
     assert_eq!(interpreter(4096).expect("as long as may be").as_deref(), Some("/lib64/ld-linux-x86-64.so.2"));
     for size in [0, 4097, 5000] {
         let said = interpreter(size).expect_err("no path").to_string();
@@ -169,7 +169,7 @@ fn a_chain_without_an_end_is_refused() {
     let read = |chain: &str| {
         let path = support::library(folder.path(), &table(chain), "libx.so", None, &[]);
         let address = address_of(&path, "table");
-        Elf::from_bytes("x.so", patched(&path, &[&format!("dynamic 0x6ffffef5 0x6ffffef5 {address}")]))
+        Elf::from_bytes("x.so", patch::file(&path, &[&format!("dynamic 0x6ffffef5 0x6ffffef5 {address}")]))
             .and_then(|image| image.symbols().map(|_| ()))
             .map_err(|error| error.to_string())
     };
@@ -221,7 +221,7 @@ fn no_table_of_more_than_a_gigabyte_is_read() {
             format!("dynamic 10 10 {size}"),
         ];
         let large = folder.path().join("large.so");
-        fs::write(&large, patched(&path, &steps.each_ref().map(String::as_str))).expect("written");
+        fs::write(&large, patch::file(&path, &steps.each_ref().map(String::as_str))).expect("written");
         File::options().write(true).open(&large).expect("there").set_len(4 << 30).expect("sparse");
         Elf::open(&large).and_then(|image| image.names().map(|_| ())).map_err(|error| error.to_string())
     };

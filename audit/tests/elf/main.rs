@@ -20,15 +20,6 @@ fn library(folder: &Path, flags: &[&str]) -> PathBuf {
     support::library(folder, CALLS, "libx.so", None, flags)
 }
 
-/// The library with these bytes changed.
-fn patched(path: &Path, steps: &[&str]) -> Vec<u8> {
-    let mut bytes = std::fs::read(path).expect("just built");
-    for step in steps {
-        patch::apply(&mut bytes, step);
-    }
-    bytes
-}
-
 /// The address of an exported symbol.
 fn address_of(path: &Path, name: &str) -> u64 {
     let image = Elf::open(path).expect("readable");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vrocm_audit::elf::{Elf, Relocation, RelocationKind};
 
-use crate::{CALLS, address_of, library, patched, support};
+use crate::{CALLS, address_of, library, patch, support};
 
 fn each(image: &Elf) -> Vec<Relocation> {
     let mut all = Vec::new();
@@ -52,7 +52,7 @@ fn relative_places_ascend_whatever_table_they_stand_in() {
 #[test]
 fn relocations_of_an_unheard_of_machine_are_no_empty_list() {
     let folder = tempfile::tempdir().expect("a folder");
-    let of = |path: &Path| Elf::from_bytes("x.so", patched(path, &["header 18 2 0x1234"])).expect("readable").relative_relocations();
+    let of = |path: &Path| Elf::from_bytes("x.so", patch::file(path, &["header 18 2 0x1234"])).expect("readable").relative_relocations();
     let said = of(&library(folder.path(), &[])).expect_err("not known").to_string();
     assert!(said.contains("relocations of") && said.contains("are not known here"), "{said}");
     let alone = support::compile(folder.path(), "void _start(void) {}", "alone", &["-nostdlib", "-static", "-no-pie"]);
@@ -69,13 +69,13 @@ fn entries_that_two_tables_cover_are_read_once() {
     let (table, size) = (value(object::elf::DT_RELA), value(object::elf::DT_RELASZ));
     let (plt, plt_size) = (value(object::elf::DT_JMPREL), value(object::elf::DT_PLTRELSZ));
     assert_eq!(table + size, plt, "as GNU ld lays them out");
-    let count = |steps: &[&str]| each(&Elf::from_bytes("x.so", patched(&path, steps)).expect("readable")).len() as u64;
+    let count = |steps: &[&str]| each(&Elf::from_bytes("x.so", patch::file(&path, steps)).expect("readable")).len() as u64;
     assert_eq!(count(&[]), (size + plt_size) / 24);
     assert_eq!(count(&[&format!("dynamic 8 8 {}", size + plt_size)]), (size + plt_size) / 24, "DT_RELASZ covers both");
     // The run of relative entries at its start is none any more.
     let both = [format!("dynamic 7 7 {plt}"), format!("dynamic 8 8 {plt_size}"), "dynamic 0x6ffffff9 21 =".into()];
     assert_eq!(count(&both.each_ref().map(String::as_str)), plt_size / 24, "DT_RELA is the PLT's table");
-    let said = Elf::from_bytes("x.so", patched(&path, &["dynamic 20 20 5"]))
+    let said = Elf::from_bytes("x.so", patch::file(&path, &["dynamic 20 20 5"]))
         .and_then(|image| image.symbolic_relocations().map(<[_]>::len))
         .expect_err("neither")
         .to_string();
@@ -93,7 +93,7 @@ fn tables_of_another_form_or_size_are_refused() {
         &["-Wl,-z,pack-relative-relocs"],
     );
     let relative =
-        |steps: &[&str]| Elf::from_bytes("x.so", patched(&path, steps)).and_then(|image| image.relative_relocations().map(|all| all.len()));
+        |steps: &[&str]| Elf::from_bytes("x.so", patch::file(&path, steps)).and_then(|image| image.relative_relocations().map(|all| all.len()));
     assert!(relative(&[]).is_ok_and(|count| count >= 2));
     for (step, says) in [
         ("dynamic 37 37 4", "DT_RELRENT at 0x"),
@@ -190,7 +190,7 @@ fn mips_has_its_own_order_of_symbol_and_type() {
     let slot = |image: &Elf| each(image).into_iter().next_back().expect("the PLT's entry comes last");
     let own = slot(&Elf::open(&path).expect("readable"));
     assert_eq!((own.kind, own.symbol != 0), (RelocationKind::JumpSlot, true));
-    let other = slot(&Elf::from_bytes("x.so", patched(&path, &["header 18 2 8", "dynamic 0x6ffffff9 21 ="])).expect("readable"));
+    let other = slot(&Elf::from_bytes("x.so", patch::file(&path, &["header 18 2 8", "dynamic 0x6ffffff9 21 ="])).expect("readable"));
     assert_eq!((other.symbol, other.kind), (7, RelocationKind::Other(own.symbol.swap_bytes())));
 }
 
@@ -207,7 +207,7 @@ fn android(folder: &Path, numbers: &[i8]) -> Result<Vec<(u64, u32, i64)>, String
         "dynamic 7 21 =".into(),
         "dynamic 23 21 =".into(),
     ];
-    let image = Elf::from_bytes("x.so", patched(&path, &steps.each_ref().map(String::as_str))).map_err(|error| error.to_string())?;
+    let image = Elf::from_bytes("x.so", patch::file(&path, &steps.each_ref().map(String::as_str))).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     image.each_relocation(&mut |one| all.push((one.place, one.symbol, one.addend))).map_err(|error| error.to_string())?;
     Ok(all)

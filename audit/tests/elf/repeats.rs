@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vrocm_audit::elf::Elf;
 
-use crate::{CALLS, address_of, library, patched, support};
+use crate::{CALLS, address_of, library, patch, support};
 
 /// Bytes of the long name. All names of one reader may take eight times the string table and 64 KiB.
 const LONG: usize = 40_000;
@@ -54,7 +54,7 @@ fn versions(folder: &Path, tags: (u64, u64), entries: u32, words: impl Fn(u32, u
         format!("dynamic 12 {} {}", tags.0, address_of(&path, "table")),
         format!("dynamic 13 {} {entries}", tags.1),
     ];
-    let image = Elf::from_bytes("x.so", patched(&path, &steps.each_ref().map(String::as_str))).map_err(|error| error.to_string())?;
+    let image = Elf::from_bytes("x.so", patch::file(&path, &steps.each_ref().map(String::as_str))).map_err(|error| error.to_string())?;
     image.symbols().map(|table| table.versions.definitions.len() + table.versions.requirements.len()).map_err(|error| error.to_string())
 }
 

@@ -79,26 +79,25 @@ fn adrp_add(at: u64, addresses: &[u64]) -> Vec<u8> {
     code
 }
 
-/// `lea rdi, [rip + x]` for each address.
-fn taken_addresses(at: u64, addresses: &[u64]) -> Vec<u8> {
+/// An instruction with the operand `[rip + x]` for each address.
+fn relative(instruction: [u8; 3], at: u64, addresses: &[u64]) -> Vec<u8> {
     let mut code = Vec::new();
     for &to in addresses {
-        code.extend([0x48, 0x8d, 0x3d]);
+        code.extend(instruction);
         let next = at + code.len() as u64 + 4;
         code.extend(&to.wrapping_sub(next).to_le_bytes()[..4]);
     }
     code
 }
 
+/// `lea rdi, [rip + x]` for each address.
+fn taken_addresses(at: u64, addresses: &[u64]) -> Vec<u8> {
+    relative([0x48, 0x8d, 0x3d], at, addresses)
+}
+
 /// `movups xmm0, [rip + x]` for each address.
 fn vector_copies(at: u64, addresses: &[u64]) -> Vec<u8> {
-    let mut code = Vec::new();
-    for &to in addresses {
-        code.extend([0x0f, 0x10, 0x05]);
-        let next = at + code.len() as u64 + 4;
-        code.extend(&to.wrapping_sub(next).to_le_bytes()[..4]);
-    }
-    code
+    relative([0x0f, 0x10, 0x05], at, addresses)
 }
 
 /// Code that refers to nothing.

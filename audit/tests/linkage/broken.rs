@@ -386,15 +386,11 @@ fn compile(folder: &Path, number: usize, broken: &Broken) -> PathBuf {
 }
 
 fn bytes(folder: &Path, number: usize, broken: &Broken, good: &[u8]) -> Vec<u8> {
-    let (mut bytes, steps) = match &broken.make {
-        Make::Written(recipe) => return made::write(recipe),
-        Make::Patched(steps) => (good.to_vec(), steps),
-        Make::Compiled { patches, .. } => (fs::read(compile(folder, number, broken)).expect("just built"), patches),
-    };
-    for step in steps {
-        patch::apply(&mut bytes, step);
+    match &broken.make {
+        Make::Written(recipe) => made::write(recipe),
+        Make::Patched(steps) => patch::all(good.to_vec(), steps),
+        Make::Compiled { patches, .. } => patch::file(&compile(folder, number, broken), patches),
     }
-    bytes
 }
 
 #[test]

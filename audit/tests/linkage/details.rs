@@ -230,9 +230,7 @@ fn what_binds_to_an_unwanted_library_is_named() {
     let more = "void helper(void); int hipInit(void) { helper(); return 0; }";
     let path = shim(folder.path(), more, &[("libother.so.1", &["helper@OTHER_1"])], &[]);
     assert_eq!(bound(&path, "libother.so.1", "{}").0, serde_json::json!(["helper@OTHER_1"]));
-    let mut bytes = std::fs::read(&path).expect("there");
-    patch::apply(&mut bytes, "symbol helper version 1");
-    std::fs::write(&path, bytes).expect("writable");
+    std::fs::write(&path, patch::file(&path, &["symbol helper version 1"])).expect("writable");
     assert_eq!(bound(&path, "libother.so.1", "{}").0, serde_json::json!(["OTHER_1"]));
 }
 

@@ -147,11 +147,7 @@ impl Fixture {
         }
         let steps: Vec<&str> = self.values("patch").collect();
         if !steps.is_empty() {
-            let mut bytes = fs::read(&out).expect("just made");
-            for step in steps {
-                patch::apply(&mut bytes, step);
-            }
-            fs::write(&out, bytes).expect("writable");
+            fs::write(&out, patch::file(&out, &steps)).expect("writable");
         }
         out
     }

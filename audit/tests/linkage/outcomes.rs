@@ -11,11 +11,7 @@ use super::patch;
 /// The good shim, changed by these steps.
 fn patched(folder: &Path, more: &str, libraries: &[(&str, &[&str])], flags: &[&str], steps: &[&str]) -> PathBuf {
     let path = shim(folder, more, libraries, flags);
-    let mut bytes = std::fs::read(&path).expect("just built");
-    for step in steps {
-        patch::apply(&mut bytes, step);
-    }
-    std::fs::write(&path, bytes).expect("writable");
+    std::fs::write(&path, patch::file(&path, steps)).expect("writable");
     path
 }
 

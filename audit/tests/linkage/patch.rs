@@ -30,6 +30,19 @@ pub fn apply(bytes: &mut Vec<u8>, step: &str) {
     }
 }
 
+/// The bytes of a file with these steps applied.
+pub fn file(path: &std::path::Path, steps: &[impl AsRef<str>]) -> Vec<u8> {
+    all(std::fs::read(path).expect("just built"), steps)
+}
+
+/// Bytes with these steps applied.
+pub fn all(mut bytes: Vec<u8>, steps: &[impl AsRef<str>]) -> Vec<u8> {
+    for step in steps {
+        apply(&mut bytes, step.as_ref());
+    }
+    bytes
+}
+
 /// Decimal or `0x` hex.
 pub fn number(text: &str) -> u64 {
     let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));

@@ -249,10 +249,9 @@ fn a_library_whose_versions_are_damaged_forbids_an_answer() {
     bench.cc(&["-o", "app", "main.c", "-Wl,--no-as-needed", "lib/libhsa-runtime64.so.1", "lib/libdep.so", "-Wl,-rpath,$ORIGIN/lib"]);
     let ask = || vrocm_audit::gfx::preflight::ask::ask(&bench.request(&[]), &stand_in::wanted()).expect("starts");
     assert_eq!(ask().verdict, Verdict::Unsupported);
-    let mut bytes = std::fs::read(bench.at("lib/libdep.so")).expect("just built");
+    let library = bench.at("lib/libdep.so");
     // DT_VERDEFNUM.
-    patch::apply(&mut bytes, "dynamic 0x6ffffffd 0x6ffffffd 1000");
-    std::fs::write(bench.at("lib/libdep.so"), bytes).expect("written");
+    std::fs::write(&library, patch::file(&library, &["dynamic 0x6ffffffd 0x6ffffffd 1000"])).expect("written");
     let answer = ask();
     assert_eq!((answer.verdict, answer.notice.as_deref()), (Verdict::Unknown, None));
     assert!(answer.unknowns.iter().any(|unknown| unknown.object.ends_with("libdep.so")), "{:?}", answer.unknowns);
