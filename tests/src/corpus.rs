@@ -19,6 +19,21 @@ pub fn package(name: Package) -> Option<PathBuf> {
     found.pop()
 }
 
+/// True while `VROCM_REQUIRE=all` is set: a package that is not there fails the test.
+pub fn is_demanded() -> bool {
+    std::env::var_os("VROCM_REQUIRE").is_some_and(|value| value == "all")
+}
+
+/// Says on standard error that something is not tested, and why.
+///
+/// # Panics
+///
+/// While [`is_demanded`].
+pub fn not_tested(why: &str) {
+    assert!(!is_demanded(), "{why}");
+    eprintln!("not tested: {why}");
+}
+
 /// What to say when packages are not there.
 pub fn missing(what: &str, packages: &[Package]) -> String {
     format!("{what}: not in {}: {}; scripts/corpus.sh gets them (VROCM_CORPUS names another folder)", root().display(), packages.join(", "))
